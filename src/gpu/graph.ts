@@ -5,6 +5,7 @@
  */
 import { checkCuda, CudaStreamCaptureMode, openCudaGraphs } from "../../ffi/cuda/runtime.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
+import { RunOrder } from "./run_order.ts";
 import type { Stream } from "./stream.ts";
 
 /** Whose stream work is captured from: a runtime. */
@@ -35,11 +36,14 @@ export interface StreamOwner {
  */
 export class Graph implements Disposable {
   readonly #stream: Stream;
+  /** Whether it waits for other GPUs. */
+  readonly #isJoint: boolean;
   #handle: bigint | null;
 
-  private constructor(stream: Stream, handle: bigint) {
+  private constructor(stream: Stream, handle: bigint, isJoint: boolean) {
     this.#stream = stream;
     this.#handle = handle;
+    this.#isJoint = isJoint;
   }
 
   /**
@@ -54,6 +58,8 @@ export class Graph implements Disposable {
     const symbols = openCudaGraphs();
     checkCuda(symbols.cudaStreamBeginCapture(stream.handle, CudaStreamCaptureMode.Relaxed), "cudaStreamBeginCapture");
     const out = new BigUint64Array(1);
+    const order = RunOrder.of(stream);
+    const { count } = order;
     let failure: { error: unknown } | null = null;
     try {
       body();
@@ -72,17 +78,21 @@ export class Graph implements Disposable {
     } finally {
       checkCuda(symbols.cudaGraphDestroy(graph), "cudaGraphDestroy");
     }
-    return new Graph(stream, out[0]);
+    return new Graph(stream, out[0], order.count > count);
   }
 
   /**
-   * Put all of it on a stream, by default the runtime's. Does not wait.
+   * Put all of it on a stream, by default the runtime's. Does not wait. On another one it follows what is on the runtime's if
+   * it holds a product or a redistribution between GPUs: these are done in turn.
    *
    * @throws {StateError} after it was disposed of.
    */
   launch(stream: Stream = this.#stream): void {
     if (this.#handle === null) throw new StateError("This Graph was disposed of; capture a new one.");
+    const order = this.#isJoint ? RunOrder.of(this.#stream) : null;
+    order?.begin(stream);
     checkCuda(openCudaGraphs().cudaGraphLaunch(this.#handle, stream.handle), "cudaGraphLaunch");
+    order?.end(stream);
   }
 
   /** Let go of it, after what was launched. */

@@ -71,6 +71,11 @@ export class Stream implements Disposable {
     return this.#handle;
   }
 
+  /** Whether the stream was disposed of. */
+  get isDisposed(): boolean {
+    return this.#handle === null;
+  }
+
   /** Wait until all that was put on the stream has been done. Source: cudaStreamSynchronize. */
   synchronize(): void {
     waitForGpu("cudaStreamSynchronize", openCudaRuntime().symbols.cudaStreamQuery, this.handle);

@@ -128,8 +128,11 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
 }
 
 function freeAsync(address: bigint, stream: Stream): void {
-  const code = openCudaRuntime().symbols.cudaFreeAsync(address, stream.handle);
+  const { symbols } = openCudaRuntime();
+  // What a stream still does after it was disposed of cannot be waited for alone.
+  if (stream.isDisposed) symbols.cudaDeviceSynchronize();
+  const code = stream.isDisposed ? symbols.cudaFree(address) : symbols.cudaFreeAsync(address, stream.handle);
   // Once work of a GPU has failed, every call says so. Freeing does not: it would hide the error that unwinds.
   const isOfEarlierWork = code >= CudaStatus.ErrorIllegalAddress && code <= CudaStatus.ErrorLaunchFailure;
-  if (!isOfEarlierWork) checkCuda(code, "cudaFreeAsync");
+  if (!isOfEarlierWork) checkCuda(code, stream.isDisposed ? "cudaFree" : "cudaFreeAsync");
 }

@@ -140,7 +140,7 @@ gpuTest("a rank that does not come is an error that names it, and the stream goe
     assertEquals(
       error.message,
       "Rank 0 waited 0.2 s for its partial sums from rank 1 in a run of a product. Look whether that rank has failed, is " +
-        "late, or has run the product less often; start the job again.",
+        "late (timeoutSeconds of initialize() gives it more time), or has run the product less often; start the job again.",
     );
     assertEquals(error.ranks, [1]);
     stream.synchronize();

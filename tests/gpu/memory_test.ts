@@ -145,6 +145,15 @@ function freeOf(stream: Stream): [number] {
   return [stream.device.memoryInfo().freeBytes];
 }
 
+gpuTest("memory outlives the stream that it was made on, and is freed", (_runtime, stream) => {
+  const other = new Stream(stream.device);
+  const buffer = new DeviceBuffer(other, 2 ** 20);
+  other[Symbol.dispose]();
+  assert(other.isDisposed && !stream.isDisposed);
+  buffer.free();
+  assert(buffer.isFreed);
+});
+
 gpuTest("dropped memory goes back to its pool", async (runtime, stream) => {
   const { gc } = globalThis as { gc?: () => void };
   if (gc === undefined) return;

@@ -35,6 +35,7 @@ import {
   product,
   ternary,
 } from "../cluster/matmul_oracle.ts";
+import { delayStream } from "./delay.ts";
 import { areGpusShared, gpuTest as registerGpuTest, isMock } from "./gpu_test_kit.ts";
 import { SEVERAL, TRANSPOSES } from "./matmul_kit.ts";
 import { checkTileProduct } from "./tile_kit.ts";
@@ -444,6 +445,80 @@ gpuTest("several plans, operands that change, and other streams", (runtime) => {
   for (const both of objects) for (const { object } of both) object.free();
 });
 
+gpuTest("what GPUs would begin in different orders on several streams is done in one", (runtime) => {
+  const { size, rank } = runtime;
+  const stream = runtime.stream!;
+  using first = new Stream(stream.device);
+  using second = new Stream(stream.device);
+  const late = (on: Stream, isLate: boolean) => isLate && !isMock(runtime) && delayStream(on, 3e6);
+  const [m, n, k] = [24 * size, 16 * size, 8 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const place = (matrix: Dense, distribution: Distribution, dtype: DType) =>
+    distribute(runtime, matrix, { distribution, dtype });
+  using moved = place(a, Y, "float32");
+  // Sums by tiles, whose blocks take the whole GPU, with cuBLASMp's and others.
+  const objects = ([["overlap", "bfloat16"], ["overlap", "float16"], ["cublasmp", "bfloat16"]] as const)
+    .map(([engine, dtype]) => {
+      const object = new Matmul(place(a, Y, dtype), place(b, X, dtype), { engine, distribution: X });
+      object.plan();
+      object.execute().free();
+      return object;
+    });
+  for (const [one, other] of [[0, 1], [0, 2], [2, 1]] as const) {
+    for (let repetition = 0; repetition < 4; repetition++) {
+      late(first, rank % 2 === repetition % 2);
+      late(second, rank % 2 !== repetition % 2);
+      using c = objects[one].execute({ stream: first });
+      using d = objects[other].execute({ stream: second });
+      late(stream, rank % 2 === 0);
+      using e = moved.redistribute(X);
+      for (const on of [first, second]) stream.wait(on);
+      for (const result of [c, d]) assertMatrix(result, product(a, b), `${one} and ${other}, ${repetition}`);
+      assertMatrix(e, a, "moved");
+    }
+  }
+  using c = distribute(runtime, dense(m, n, () => [0, 0]), { distribution: X, dtype: "bfloat16" });
+  using object = new Matmul(place(a, Y, "bfloat16"), place(b, X, "bfloat16"), {
+    engine: "overlap",
+    c,
+    beta: 0,
+    inplace: true,
+  });
+  object.plan();
+  object.execute();
+  using graph = Graph.capture(runtime, () => object.execute());
+  for (let repetition = 0; repetition < 4; repetition++) {
+    late(first, rank % 2 === 0);
+    late(second, rank % 2 === 1);
+    using d = objects[1].execute({ stream: first });
+    graph.launch(second);
+    stream.wait(second);
+    assertMatrix(d, product(a, b), "beside a graph");
+    assertMatrix(c, product(a, b), "by a graph");
+  }
+  for (const object of objects) object.free();
+});
+
+gpuTest("an operand that is made where one was freed is copied as it is now", (runtime) => {
+  const { size } = runtime;
+  const shape = [8 * size, 8 * size] as const;
+  const b = ternary(...shape, 5);
+  using right = distribute(runtime, b, { distribution: Y, dtype: "float32", order: "F" });
+  // In order C, as cuBLASLt does not take it here.
+  const left = (seed: number) =>
+    distribute(runtime, ternary(...shape, seed), { distribution: X, dtype: "float32", order: "C" });
+  let a = left(0);
+  using object = new Matmul(a, right, { engine: "overlap", distribution: Y });
+  object.plan();
+  for (let seed = 0; seed < 4; seed++) {
+    using d = object.execute();
+    assertMatrix(d, product(ternary(...shape, seed), b), `operand ${seed}`);
+    a.free();
+    object.resetOperands({ a: a = left(seed + 1) });
+  }
+  a.free();
+});
+
 gpuTest("a sum goes straight into symmetric memory that all ranks address", (runtime) => {
   const { size } = runtime;
   const [m, n, k] = [160, 200, 8 * size];
@@ -607,6 +682,38 @@ gpuTest("8-bit factors of uneven shapes by tiles, with alpha, C, and scales that
       assertStringIncludes(object.algorithm.variant, "; tiles: ");
       object.free();
     }
+  }
+});
+
+gpuTest("graphs of 8-bit products by copy engines keep their scales, and others theirs", (runtime) => {
+  const { size } = runtime;
+  const [m, n, k] = [64 * size, 32 * size, 32 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  for (const [atA, atB, atD] of PLACES) {
+    using left = distribute(runtime, a, { distribution: atA, dtype: "float8_e4m3", order: "C" });
+    using right = distribute(runtime, b, { distribution: atB, dtype: "float8_e4m3", order: "F" });
+    using c = distribute(runtime, dense(m, n, () => [0, 0]), { distribution: atD, dtype: "float32" });
+    const options = { engine: "overlap", c, beta: 0, inplace: true } as const;
+    using object = new Matmul(left, right, { ...options, quantizationScales: { a: 1, b: 1 } });
+    object.plan();
+    const rescale = (scale: number) => object.resetOperands({ quantizationScales: { a: 1, b: scale } });
+    const expect = (scale: number, what: string) =>
+      assertMatrix(c, combine(scale, product(a, b), 0, null), `${atA} ${atB} ${atD}: ${what}`);
+    object.execute();
+    rescale(2);
+    using graph = Graph.capture(runtime, () => object.execute());
+    for (let launch = 0; launch < 3; launch++) {
+      object.execute();
+      rescale(4);
+      object.execute();
+      expect(4, "on the stream");
+      graph.launch();
+      expect(2, "by the graph");
+      object.execute();
+      expect(4, "after the graph");
+    }
+    assertStringIncludes(object.algorithm.variant, "; copies: ");
+    object.free();
   }
 });
 

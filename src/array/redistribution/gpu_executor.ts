@@ -4,6 +4,7 @@
  * @module
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
+import { RunOrder } from "../../gpu/run_order.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { recordSpan } from "../../runtime/recorder.ts";
@@ -97,6 +98,7 @@ export class GpuExecutor {
         start === null ? buffer.address + BigInt(at) : array.buffer.address + BigInt(start * itemSize);
       const bytesOf = ({ shape }: Transfer): number => sizeOfShape(shape) * itemSize;
 
+      RunOrder.of(stream).settle();
       copyRunsOnDevice(source, target, stays.runs);
       for (const block of outgoing) {
         if (block.start === null) copyRunsOnDevice(source, packed(block), block.transfer.runs);

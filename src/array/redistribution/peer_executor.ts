@@ -6,6 +6,7 @@
  * @module
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
+import { RunOrder } from "../../gpu/run_order.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
 import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
@@ -265,6 +266,7 @@ export class PeerExecutor {
 /** In the order of other streams: these go on when everything has moved. */
 function inOrder(main: Stream, others: readonly Stream[], exchange: () => void): () => void {
   return () => {
+    RunOrder.of(main).settle();
     for (const stream of others) main.wait(stream);
     exchange();
     for (const stream of others) stream.wait(main);

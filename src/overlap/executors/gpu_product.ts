@@ -3,18 +3,17 @@
  *
  * @module
  */
+import { RunOrder } from "../../gpu/run_order.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { type Recorder, recorder } from "../../runtime/recorder.ts";
 import { Tracer } from "../../runtime/tracer.ts";
 import type { Interval } from "../../runtime/timeline.ts";
 import type { Patience } from "./patience.ts";
-import type { RunOrder } from "./run_order.ts";
 
 /** A product that is run many times, on one rank of several. */
 export abstract class GpuProduct {
   /** Where runs are unless something else is said. */
   protected abstract readonly stream: Stream;
-  protected abstract readonly order: RunOrder;
   protected abstract readonly patience: Patience;
   /** Notes when each step of a run begins and ends, where that is wanted. */
   protected tracer: Tracer | null = null;
@@ -29,6 +28,11 @@ export abstract class GpuProduct {
   /** What notes the steps of a run: for its own timeline, or a recording that is going on. */
   protected get tracing(): Tracer | Recorder | null {
     return this.tracer ?? recorder;
+  }
+
+  /** The order of what waits for other GPUs, of this product and of others. */
+  protected get order(): RunOrder {
+    return RunOrder.of(this.stream);
   }
 
   /** Whether a run on this stream begins with a meeting: once one was captured in a graph, all do. */

@@ -13,7 +13,15 @@ import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { PinnedBuffer } from "../../memory/pinned.ts";
 
 /** How long other ranks are waited for when nothing else is said. */
-export const PATIENCE_SECONDS = 8;
+const PATIENCE_SECONDS = 8;
+
+/** More would not fit into the words of kernels. */
+const LONGEST_SECONDS = 1e9;
+
+/** How long the products of a runtime wait for other ranks: as long as its time limit, if that is longer than usual. */
+export function patienceFor({ timeoutSeconds }: { readonly timeoutSeconds: number | null }): number {
+  return Math.min(Math.max(PATIENCE_SECONDS, timeoutSeconds ?? 0), LONGEST_SECONDS);
+}
 
 /** What is waited for, by the number in a note. */
 export const AWAITED = {
@@ -67,7 +75,8 @@ export class Patience implements Disposable {
     const [peer, what] = [Number(word[0] >> 32n & 0xffn) - 1, Number(word[0] >> 40n)];
     throw new CollectiveError(
       `Rank ${this.#rank} waited ${this.notes.patienceSeconds} s for ${WORDS[what]} from rank ${peer} in a run of a ` +
-        `product. Look whether that rank has failed, is late, or has run the product less often; start the job again.`,
+        `product. Look whether that rank has failed, is late (timeoutSeconds of initialize() gives it more time), or has ` +
+        `run the product less often; start the job again.`,
       { ranks: [peer] },
     );
   }

@@ -14,6 +14,7 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { planRedistribution } from "../../../array/redistribution/plan.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
+import { RunOrder } from "../../../gpu/run_order.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
@@ -118,6 +119,7 @@ export class CufftMpPlan implements FFTEnginePlan {
     const stream = this.#runtime.stream!;
     return () => {
       this.open();
+      RunOrder.of(stream).settle();
       for (const { buffer } of [operand, result]) stream.wait(buffer.stream);
       const isThere = this.#isInPlace(operand, result);
       const memory = isThere ? operand.buffer : this.#elements ??= this.#allocate(this.#bytes);

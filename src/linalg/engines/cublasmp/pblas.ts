@@ -176,7 +176,9 @@ function compute(runtime: Runtime, call: PblasCall, ready: Ready): void {
   using workspace = ready.onDevice;
   const { onHost, values } = ready;
   const [, routine] = functionsOf(call.routine);
-  cublasMpResources(runtime).keepUntilDone(onHost);
+  const resources = cublasMpResources(runtime);
+  resources.settle();
+  resources.keepUntilDone(onHost);
   const code = routine(...values, workspace.address, BigInt(workspace.byteLength), onHost, BigInt(onHost.length));
   if (code === 0) return;
   const error = cublasMpError(functionName(call.routine), code);

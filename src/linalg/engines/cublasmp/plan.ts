@@ -154,14 +154,15 @@ export class CublasMpPlan implements EnginePlan {
     if (
       last !== null && last.values === values && last.a === operands.a && last.b === operands.b &&
       last.c === operands.c &&
-      (stream === null || stream === own) && this.#resources.isSettled
+      (stream === null || stream === own)
     ) {
       const { d } = operands;
       if (this.#runtime.checks === "collective") checkAlive(last);
       const isInPlace = d === last.c && last.inPlace !== null;
       if (isInPlace || d.strides[0] === last.strides[0] && d.strides[1] === last.strides[1]) {
         return () => {
-          recordSpan(stream ?? own, SPAN, () => {
+          this.#resources.settle();
+          recordSpan(own, SPAN, () => {
             const code = last.call(isInPlace ? last.inPlace! : d.address);
             if (code !== 0) checkCublasMp(code, "cublasMpMatmul");
           });
@@ -242,7 +243,7 @@ export class CublasMpPlan implements EnginePlan {
         else this.#firstTime(native, given, on);
       });
     } finally {
-      if (on !== own) this.#resources.end(on);
+      this.#resources.end(on);
     }
     const isDirect = !isStaged && given.c === brought.c && !hasExtraOutputs(this.#request.epilog);
     if (on !== own) {

@@ -14,8 +14,8 @@ import { agree, largestOnAll } from "../../../runtime/agreement.ts";
 import { callJointly } from "../../../runtime/joint_call.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import type { Event } from "../../../gpu/event.ts";
 import type { NcclCommunicator } from "../../../gpu/nccl.ts";
+import { RunOrder } from "../../../gpu/run_order.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { GridShape } from "./paths.ts";
 
@@ -62,9 +62,7 @@ export class CublasMpResources {
   readonly #buffers = new Map<bigint, Map<bigint, boolean>>();
   readonly #kept: unknown[] = [];
   #stream: bigint;
-  /** The end of the last product on another stream than the runtime's. */
-  #elsewhere: { readonly event: Event; stream: Stream } | null = null;
-  #isElsewhere = false;
+  readonly #order: RunOrder;
 
   /** Collective: begins with the NCCL communicator, if that is not there yet. */
   constructor(runtime: Runtime) {
@@ -74,15 +72,11 @@ export class CublasMpResources {
     this.symbols = symbols;
     this.version = version;
     this.#runtime = runtime;
+    this.#order = RunOrder.of(runtime.stream!);
     this.#stream = runtime.stream!.handle;
     checkCublasMp(symbols.cublasMpCreate(out, this.#stream), "cublasMpCreate");
     this.#handle = out[0];
     beforeMpiEnds(() => this.#free());
-  }
-
-  /** Whether the next product on the runtime's stream needs nothing but the call. */
-  get isSettled(): boolean {
-    return !this.#isElsewhere;
   }
 
   /** The `cublasMpHandle_t`, whose work goes to the given stream until {@linkcode end}, or for good to the runtime's. */
@@ -94,34 +88,23 @@ export class CublasMpResources {
     return this.#handle;
   }
 
-  /** Products share workspace: have one that begins on this stream wait for the last one on another. */
+  /** Products share workspace, and wait for other GPUs: have one that begins on this stream come after those before. */
   begin(on: Stream): void {
-    const own = this.#runtime.stream!;
-    if (on !== own) on.wait(own);
-    if (!this.#isElsewhere || this.#elsewhere!.stream === on) return;
-    const { event } = this.#elsewhere!;
-    if (!event.isDone) on.wait(event);
-    if (on === own) this.#isElsewhere = false;
+    this.#order.begin(on);
   }
 
   /**
-   * Note the end of a product on another stream than the runtime's. The handle goes back to that one: cuBLASMp fails if
-   * the stream of its handle was destroyed.
+   * Note the end of a product. The handle goes back to the runtime's stream: cuBLASMp fails if the stream of its handle was
+   * destroyed.
    */
   end(on: Stream): void {
     this.handleOn(this.#runtime.stream!);
-    if (this.#elsewhere === null) {
-      this.#elsewhere = { event: on.record(), stream: on };
-    } else {
-      this.#elsewhere.event.record(on);
-      this.#elsewhere.stream = on;
-    }
-    this.#isElsewhere = true;
+    this.#order.end(on);
   }
 
   /** Have the runtime's stream wait for products on others, so that what they used may be freed in its order. */
   settle(): void {
-    this.begin(this.#runtime.stream!);
+    this.#order.settle();
   }
 
   /** Keep host memory that work on the runtime's stream may still use. */
@@ -234,7 +217,6 @@ export class CublasMpResources {
     this.settle();
     this.#runtime.stream!.synchronize();
     for (const address of [...this.#buffers.keys()]) this.#unshare(address);
-    this.#elsewhere?.event[Symbol.dispose]();
     for (const { address, owner, registered } of this.#workspaces) {
       for (const grid of registered) {
         checkCublasMp(symbols.cublasMpBufferDeregister(grid, address), "cublasMpBufferDeregister");

@@ -9,6 +9,7 @@ import { isZero } from "../../../blas/arguments.ts";
 import { inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import type { DType } from "../../../dtype/dtype.ts";
+import { RunOrder } from "../../../gpu/run_order.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
 import type { CopyEngineOperands } from "../../../overlap/executors/copy_engine/product.ts";
@@ -34,9 +35,12 @@ type Name = typeof NAMES[number];
 /** An execution in order: what is copied first, what runs, what is copied then. */
 interface Ready {
   readonly operands: CopyEngineOperands;
-  readonly before: readonly (() => void)[];
-  readonly after: readonly (() => void)[];
+  readonly before: readonly Copying[];
+  readonly after: readonly Copying[];
 }
+
+/** Copies one of the matrices that it is given: others may lie where that was which it was made for. */
+type Copying = (locals: LocalOperands) => void;
 
 /** Where matrices lie; null for one that there is not. Memory that was freed refuses to tell its address. */
 type Given = readonly (Pick<LocalArray, "address" | "strides"> | null)[];
@@ -123,11 +127,14 @@ export class CopyPlan implements EnginePlan {
       // Elements are copied on the runtime's stream, between what is on the other one before and after.
       if (isStaged && on !== own) own.wait(on);
       if (isStaged) product.settle();
-      for (const copy of before) copy();
-      scales?.set(values.scales, on);
+      for (const copy of before) copy(locals);
+      if (scales !== null) {
+        RunOrder.of(own).begin(on);
+        scales.set(values.scales, on);
+      }
       product.execute(operands, values.alpha, values.beta, on);
       if (after.length > 0) product.settle();
-      for (const copy of after) copy();
+      for (const copy of after) copy(locals);
       if (isStaged && on !== own) on.wait(own);
       return NOTHING;
     };
@@ -141,7 +148,7 @@ export class CopyPlan implements EnginePlan {
         const { product, scales } = this.#shared!.value;
         // A run before, on another stream, still reads what is written here.
         product.settle();
-        for (const copy of before) copy();
+        for (const copy of before) copy(locals);
         scales?.set(values.scales, this.#runtime.stream!);
         return product.trace(operands, values.alpha, values.beta);
       },
@@ -164,18 +171,18 @@ export class CopyPlan implements EnginePlan {
     const added = c === null || isZero(beta) ? null : c;
     const given = [a, b, added, d].map((local) => local && { address: local.address, strides: local.strides });
     if (this.#recent !== null && isSame(this.#recent.given, given)) return this.#recent.ready;
-    const before: (() => void)[] = [];
-    const after: (() => void)[] = [];
+    const before: Copying[] = [];
+    const after: Copying[] = [];
     const read = (name: Name, local: LocalArray): MatrixInMemory => {
       if (this.#takes(local)) return inMemory(local);
       const copy = this.#kept[name].have(local.dtype, local.shape, "F");
-      before.push(() => copy.set(local));
+      before.push((locals) => copy.set(locals[name]!));
       return inMemory(copy);
     };
     const write = (local: LocalArray): MatrixInMemory => {
       if (this.#takes(local)) return inMemory(local);
       const copy = this.#kept.d.have(local.dtype, local.shape, "F");
-      after.push(() => local.set(copy));
+      after.push((locals) => locals.d.set(copy));
       return inMemory(copy);
     };
     const operands = { a: read("a", a), b: read("b", b), c: added && read("c", added), d: write(d) };

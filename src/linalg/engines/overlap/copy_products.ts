@@ -4,10 +4,11 @@
  *
  * @module
  */
-import { copyToDevice } from "../../../memory/copy.ts";
+import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import { CopyEngineProduct, exchangeBytes } from "../../../overlap/executors/copy_engine/product.ts";
+import { patienceFor } from "../../../overlap/executors/patience.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -25,6 +26,7 @@ const SCALED = ["a", "b", "c", "d"] as const;
 class ScaleCells {
   readonly #memory: DeviceBuffer;
   #values = "";
+  #isCaptured = false;
 
   constructor(stream: Stream) {
     this.#memory = new DeviceBuffer(stream, SCALED.length * CELL_BYTES);
@@ -36,14 +38,19 @@ class ScaleCells {
     return Object.fromEntries(cells.filter(([name]) => types[name].startsWith("float8")));
   }
 
-  /** Set them for what follows on a stream, unless they are as before. */
+  /** Set them for what follows on a stream, unless they are as before: once graphs set them, nobody knows. */
   set(scales: EngineValues["scales"], stream: Stream): void {
     const values = Float32Array.from(SCALED, (name) => Number(scales[name] ?? 1));
-    if (values.join() === this.#values) return;
+    this.#isCaptured ||= stream.isCapturing;
+    if (!this.#isCaptured && values.join() === this.#values) return;
     this.#values = values.join();
-    const words = new Float32Array(SCALED.length * CELL_BYTES / 4);
-    values.forEach((value, i) => words[i * CELL_BYTES / 4] = value);
-    copyToDevice(this.#memory.address, words, stream);
+    // As what a graph can hold: a copy would read the host's memory when it is launched.
+    const { cuStreamWriteValue32 } = openCudaDriver().symbols;
+    for (const [i, word] of new Uint32Array(values.buffer).entries()) {
+      const address = this.#memory.address + BigInt(i * CELL_BYTES);
+      const code = cuStreamWriteValue32(stream.handle, address, word, CuStreamWriteValueFlags.DEFAULT);
+      checkCudaDriver(code, "cuStreamWriteValue32");
+    }
   }
 
   free(): void {
@@ -63,7 +70,7 @@ export interface SharedCopies {
 /** The product of a strategy. Collective. */
 export function useCopyProduct(runtime: Runtime, strategy: CopyStrategy): Use<SharedCopies> {
   const { rank: _, ...same } = strategy.problemOf(0);
-  const key = `copies ${JSON.stringify([same, strategy.variant])}`;
+  const key = `copies ${JSON.stringify([same, strategy.variant, patienceFor(runtime)])}`;
   return useShared(runtime.communicator, key, () => makeProduct(runtime, strategy), ({ product, scales, exchange }) => {
     product[Symbol.dispose]();
     scales?.free();
@@ -88,7 +95,9 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
     agree(runtime, "Matmul.plan", () => {
       scales = isQuantized(problem.types.a) ? new ScaleCells(stream) : null;
       const addresses = (scales as ScaleCells | null)?.addresses(problem.types) ?? {};
-      freeUnlessAgreed(product = new CopyEngineProduct(stream, { ...problem, scales: addresses }, variant, peers));
+      const options = { patienceSeconds: patienceFor(runtime) };
+      product = new CopyEngineProduct(stream, { ...problem, scales: addresses }, variant, peers, options);
+      freeUnlessAgreed(product);
     });
   } catch (error) {
     (scales as ScaleCells | null)?.free();

@@ -7,6 +7,7 @@
 import { LocalArray } from "../../../array/local_array.ts";
 import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import type { CompiledEpilog } from "../../../overlap/executors/tile/configuration.ts";
+import { patienceFor } from "../../../overlap/executors/patience.ts";
 import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -30,18 +31,17 @@ export interface SharedProduct {
   readonly byteLength: number;
 }
 
-/** What a strategy is told apart by: the same on all ranks. */
-function keyOf({ partition, problemOf, variant }: TileStrategy): string {
+/** What a product is told apart by: the same on all ranks. */
+function keyOf(runtime: Runtime, { partition, problemOf, variant }: TileStrategy): string {
   const { dtype, narrow, isRowMajorA, isRowMajorB } = problemOf(0);
-  return `tile product ${
-    JSON.stringify([partition, dtype, narrow, isRowMajorA, isRowMajorB, { ...variant, lead: String(variant.lead) }])
-  }`;
+  const problem = [partition, dtype, narrow, isRowMajorA, isRowMajorB];
+  return `tile product ${JSON.stringify([problem, { ...variant, lead: String(variant.lead) }, patienceFor(runtime)])}`;
 }
 
 /** The product of a strategy, whatever follows it; whoever makes it has compiled the kernel for `epilog`. Collective. */
 export function useTileProduct(runtime: Runtime, strategy: TileStrategy, epilog: CompiledEpilog): Use<SharedProduct> {
   const { communicator } = runtime;
-  return useShared(communicator, keyOf(strategy), () => makeProduct(runtime, strategy, epilog), (made) => {
+  return useShared(communicator, keyOf(runtime, strategy), () => makeProduct(runtime, strategy, epilog), (made) => {
     const { product, exchange, result } = made;
     product[Symbol.dispose]();
     exchange.end();
@@ -56,6 +56,7 @@ function makeProduct(
 ): SharedProduct {
   const { size, rank } = runtime;
   const stream = runtime.stream!;
+  const patienceSeconds = patienceFor(runtime);
   const problem = problemOf(rank);
   const symmetric = (bytes: number) =>
     allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
@@ -72,7 +73,7 @@ function makeProduct(
     agree(
       runtime,
       "Matmul.plan",
-      () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers, { epilog })),
+      () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers, { epilog, patienceSeconds })),
     );
   } catch (error) {
     exchange.end();

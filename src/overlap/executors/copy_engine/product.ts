@@ -45,7 +45,6 @@ import type { Interval } from "../../../runtime/timeline.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import { Places } from "../places.ts";
 import { numberOf, NUMBERS } from "../run_number.ts";
-import { RunOrder } from "../run_order.ts";
 import { GpuProduct } from "../gpu_product.ts";
 
 /** What is multiplied, on one rank. */
@@ -178,7 +177,6 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   readonly #prepared = new Map<string, Prepared>();
   /** The last run's: whoever repeats a run passes the same object. */
   #recent: { readonly operands: CopyEngineOperands; readonly prepared: Prepared } | null = null;
-  protected override readonly order: RunOrder;
   readonly #begun = new Event();
   readonly #ended = new Event();
   readonly #alpha: ScalarArgument;
@@ -215,7 +213,6 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     this.patience = new Patience(stream, rank, options.patienceSeconds);
     this.#copies = new Stream(stream.device, { priority: -1, name: "copies" });
     this.#ways = schedules.map(wayOf);
-    this.order = new RunOrder(stream);
     [this.#alpha, this.#beta, this.#zero, this.#one] = [1, 0, 0, 1].map((value) => scalar(scaleType, value));
   }
 
@@ -254,7 +251,7 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     this.#forget();
     for (const gemm of this.#gemms.values()) gemm[Symbol.dispose]();
     for (const { done } of this.#ways.flatMap(({ links }) => links)) done?.[Symbol.dispose]();
-    for (const event of [this.#begun, this.#ended, this.order]) event[Symbol.dispose]();
+    for (const event of [this.#begun, this.#ended]) event[Symbol.dispose]();
     this.#copies[Symbol.dispose]();
   }
 

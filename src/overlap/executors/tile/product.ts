@@ -13,7 +13,6 @@ import { Event } from "../../../gpu/event.ts";
 import { meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { AWAITED, Patience } from "../patience.ts";
-import { RunOrder } from "../run_order.ts";
 import { GpuProduct } from "../gpu_product.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
 import {
@@ -288,7 +287,6 @@ export class TileProduct extends GpuProduct implements Disposable {
   /** Where the list of tiles lies, and, if they travel in panels, that of runs in which they travel one by one. */
   readonly #lists: readonly bigint[];
   protected override readonly patience: Patience;
-  protected override readonly order: RunOrder;
   readonly #copies: Pushing | null;
   readonly #panels: Panels | null;
   readonly #prepared = new Map<string, Prepared>();
@@ -319,7 +317,6 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.problem = problem;
     this.#stamps = options.stamps ?? 0n;
     this.stream = stream;
-    this.order = new RunOrder(stream);
     this.#variant = variant;
     this.#peers = peers;
     kernel.prepare(stream.device);
@@ -412,7 +409,6 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#panels?.[Symbol.dispose]();
     this.#memory.free();
     this.patience[Symbol.dispose]();
-    this.order[Symbol.dispose]();
     for (const one of Object.values(this.#copies ?? {})) one[Symbol.dispose]();
   }
 
