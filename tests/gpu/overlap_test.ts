@@ -519,6 +519,31 @@ gpuTest("an operand that is made where one was freed is copied as it is now", (r
   a.free();
 });
 
+gpuTest("operands of other streams are waited for, and not overwritten before they are read", (runtime) => {
+  const { size, rank } = runtime;
+  const shape = [8 * size, 8 * size] as const;
+  const [a, b] = [ternary(...shape, 1), ternary(...shape, 2)];
+  const given = distribute(runtime, a, { distribution: X, dtype: "bfloat16" });
+  const zeros = distribute(runtime, dense(...shape, () => [0, 0]), { distribution: X, dtype: "bfloat16" });
+  using right = distribute(runtime, b, { distribution: Y, dtype: "bfloat16" });
+  runtime.stream!.synchronize();
+  using late = new Stream(runtime.stream!.device);
+  const local = LocalArray.empty("bfloat16", X.bind([...shape], size).localShape(rank), "C", late);
+  using left = DistributedArray.fromLocal(runtime, local, X);
+  for (const engine of ["overlap", "cublasmp"] as const) {
+    using object = new Matmul(left, right, { engine, distribution: Y });
+    object.plan();
+    for (let repetition = 0; repetition < 3; repetition++) {
+      if (!isMock(runtime)) delayStream(late, 5e6);
+      local.set(given.local);
+      using d = object.execute();
+      local.set(zeros.local);
+      assertMatrix(d, product(a, b), `${engine}, ${repetition}`);
+    }
+  }
+  late.synchronize();
+});
+
 gpuTest("a sum goes straight into symmetric memory that all ranks address", (runtime) => {
   const { size } = runtime;
   const [m, n, k] = [160, 200, 8 * size];

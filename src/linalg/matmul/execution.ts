@@ -79,7 +79,12 @@ export class MatmulPlan implements OperationPlan {
 
 /** Matrices, and what executions pass on for them: there once the product is planned. */
 export interface BoundOperands extends CheckedOperands {
-  readonly bound: { readonly locals: LocalOperands; readonly values: EngineValues } | null;
+  readonly bound: {
+    readonly locals: LocalOperands;
+    readonly values: EngineValues;
+    /** Streams, other than the runtime's, in whose order operands are used. */
+    readonly streams: readonly Stream[];
+  } | null;
 }
 
 /** Let an engine plan a product, with its library, which is the same on all ranks. Local. */
@@ -125,6 +130,7 @@ export function bindOperands(
       epilog: Object.fromEntries(needed),
       scales: canonicalScales(scales, a.order, b.order, transposed),
     },
+    streams: streamsOf([left, right, addend]).filter((one) => one !== stream),
   };
   return { a, b, c, bound };
 }
@@ -137,16 +143,18 @@ export function prepareExecution(
   stream: Stream | null,
 ): CollectiveStep<{ d: DistributedArray; auxiliary: Auxiliary }> {
   const { runtime, d: { order, distribution } } = product;
-  const { locals, values } = operands.bound!;
+  const { locals, values, streams } = operands.bound!;
+  const prepareOn = (given: LocalOperands) =>
+    inOrder(streams, stream ?? runtime.stream, engine.prepare(given, values, stream));
   const finish = (d: DistributedArray, outputs: EpilogValues) => ({
     d,
     auxiliary: isTrivial(epilog) ? NOTHING : complete(runtime, outputs),
   });
   if (product.inplace) {
-    const multiply = engine.prepare(locals, values, stream);
+    const multiply = prepareOn(locals);
     return { run: () => finish(operands.c!, multiply()) };
   }
-  const prepare = (d: LocalArray) => engine.prepare({ ...locals, d: columnMajor(d, order) }, values, stream);
+  const prepare = (d: LocalArray) => prepareOn({ ...locals, d: columnMajor(d, order) });
   const wrap = (d: LocalArray) => DistributedArray.wrap(runtime, d, distribution, order);
   if (!isSymmetric(operands)) {
     const d = allocateResult(product);
@@ -167,6 +175,27 @@ export function prepareExecution(
       }
       return finish(wrap(d), multiply());
     },
+  };
+}
+
+/** The streams in whose order arrays on a GPU are used, as long as there are these. */
+function streamsOf(arrays: readonly (LocalArray | null)[]): Stream[] {
+  const streams = arrays.flatMap((array) => array?.isOnDevice ? [array.buffer.stream] : []);
+  return [...new Set(streams)].filter(({ isDisposed }) => !isDisposed);
+}
+
+/** A product in the order of the streams of its operands, too. */
+function inOrder(
+  streams: readonly Stream[],
+  on: Stream | null,
+  multiply: () => EpilogValues,
+): () => EpilogValues {
+  if (streams.length === 0) return multiply;
+  return () => {
+    for (const stream of streams) on!.wait(stream);
+    const outputs = multiply();
+    for (const stream of streams) stream.wait(on!);
+    return outputs;
   };
 }
 

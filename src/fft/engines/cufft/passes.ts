@@ -18,7 +18,8 @@ export class WorkArea implements Disposable {
   /** Bytes that it holds once it was allocated. */
   byteLength = 0;
   readonly #stream: Stream;
-  #buffer: DeviceBuffer | null = null;
+  /** The last is the largest. Captured graphs may still use the others. */
+  #buffers: DeviceBuffer[] = [];
 
   /** Nothing is allocated yet. */
   constructor(stream: Stream) {
@@ -27,7 +28,7 @@ export class WorkArea implements Disposable {
 
   /** Where it lies; 0 if nobody needs any. */
   get address(): bigint {
-    return this.#buffer?.address ?? 0n;
+    return this.#buffers.at(-1)?.address ?? 0n;
   }
 
   /** Plan for at least so many bytes. */
@@ -38,16 +39,15 @@ export class WorkArea implements Disposable {
   /** Have what was planned for. */
   allocate(): void {
     // Ranks that did not agree have freed what they had allocated.
-    if (this.#buffer?.isFreed) this.#buffer = null;
-    if (this.byteLength <= (this.#buffer?.byteLength ?? 0)) return;
-    this.#buffer?.free();
-    this.#buffer = new DeviceBuffer(this.#stream, this.byteLength);
+    this.#buffers = this.#buffers.filter(({ isFreed }) => !isFreed);
+    if (this.byteLength <= (this.#buffers.at(-1)?.byteLength ?? 0)) return;
+    this.#buffers.push(new DeviceBuffer(this.#stream, this.byteLength));
   }
 
   /** Free it. */
   [Symbol.dispose](): void {
-    this.#buffer?.free();
-    this.#buffer = null;
+    for (const buffer of this.#buffers) buffer.free();
+    this.#buffers = [];
   }
 }
 
