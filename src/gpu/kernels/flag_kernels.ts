@@ -50,6 +50,12 @@ extern "C" __global__ void await_word(const Awaiting p) {
   __threadfence_system();
 }
 
+struct Setting { i64 address, step, words[4]; };
+
+extern "C" __global__ void set_words(const Setting p) {
+  for (i64 i = 0; i < 4; i++) *(volatile u32*)(p.address + i * p.step) = (u32)p.words[i];
+}
+
 struct Meeting {
   i64 flags, words, more, moreWords, number, met, theirs[${MOST_MEETING}], rank, size, patience, error, report, what;
 };
@@ -92,7 +98,12 @@ const nanoseconds = (seconds: number) => BigInt(Math.round(seconds * 1e9));
 
 /** Compile and load the kernels, where one rank may fail alone. */
 export function prepareFlags(stream: Stream): void {
-  for (const kernel of ["await_word", "meet_all"]) program.function(kernel, stream.device);
+  for (const kernel of ["await_word", "set_words", "meet_all"]) program.function(kernel, stream.device);
+}
+
+/** Put on a stream, or into its graph: set four words, so many bytes apart. */
+export function setWords(stream: Stream, address: bigint, stepBytes: number, words: Uint32Array): void {
+  program.launch("set_words", stream, 1, [address, BigInt(stepBytes), ...Array.from(words, BigInt)], 1);
 }
 
 /** What {@linkcode prepareWait} waits for. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
+import { setWords } from "../../../gpu/kernels/flag_kernels.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import { CopyEngineProduct, exchangeBytes } from "../../../overlap/executors/copy_engine/product.ts";
@@ -44,13 +44,8 @@ class ScaleCells {
     this.#isCaptured ||= stream.isCapturing;
     if (!this.#isCaptured && values.join() === this.#values) return;
     this.#values = values.join();
-    // As what a graph can hold: a copy would read the host's memory when it is launched.
-    const { cuStreamWriteValue32 } = openCudaDriver().symbols;
-    for (const [i, word] of new Uint32Array(values.buffer).entries()) {
-      const address = this.#memory.address + BigInt(i * CELL_BYTES);
-      const code = cuStreamWriteValue32(stream.handle, address, word, CuStreamWriteValueFlags.DEFAULT);
-      checkCudaDriver(code, "cuStreamWriteValue32");
-    }
+    // Graphs keep what a kernel is given; a copy would read the host's memory when they are launched.
+    setWords(stream, this.#memory.address, CELL_BYTES, new Uint32Array(values.buffer));
   }
 
   free(): void {
