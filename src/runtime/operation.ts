@@ -29,7 +29,8 @@ export interface OperationPlan extends Disposable {
 export interface ExecuteOptions {
   /**
    * The stream of a GPU to run on, in place of the runtime's; on a CPU null. It waits for what is on the runtime's stream
-   * already; what uses the result elsewhere has to wait for it.
+   * already; what uses the result elsewhere has to wait for it. What waits for other GPUs (products, redistributions, graphs
+   * that hold some) is done one after the other on all streams: in two orders GPUs would wait for each other for ever.
    */
   stream?: Stream | null;
 }
