@@ -7,60 +7,80 @@
 import { Event } from "./event.ts";
 import type { Stream } from "./stream.ts";
 
+/** The last such work on a GPU. */
+interface Last {
+  /** Where it is; null before the first. */
+  stream: Stream | null;
+  /** Where it ends, for streams that are no runtime's. */
+  readonly end: Event;
+  isMarked: boolean;
+}
+
+/** By the number of the GPU. */
+const lasts = new Map<number, Last>();
+
 const orders = new WeakMap<Stream, RunOrder>();
 
 /** Keeps works that begin after what is on a stream, a runtime's, in the order in which the host puts them on streams. */
 export class RunOrder {
-  readonly #stream: Stream;
-  /** The end of the last one, if it is on another stream. */
-  #elsewhere: { readonly end: Event; stream: Stream } | null = null;
+  readonly #own: Stream;
+  readonly #last: Last;
   #count = 0;
 
-  private constructor(stream: Stream) {
-    this.#stream = stream;
+  private constructor(own: Stream) {
+    const { ordinal } = own.device;
+    let last = lasts.get(ordinal);
+    if (last === undefined) lasts.set(ordinal, last = { stream: null, end: new Event(), isMarked: false });
+    this.#own = own;
+    this.#last = last;
   }
 
   /** That of a runtime's stream. */
-  static of(stream: Stream): RunOrder {
-    let order = orders.get(stream);
-    if (order === undefined) orders.set(stream, order = new RunOrder(stream));
+  static of(own: Stream): RunOrder {
+    let order = orders.get(own);
+    if (order === undefined) orders.set(own, order = new RunOrder(own));
     return order;
   }
 
-  /** How many works have begun. */
+  /** How often something has begun, or waited for what is elsewhere. */
   get count(): number {
     return this.#count;
   }
 
-  /** Have what follows on a stream come after the last work, and after what is on the runtime's stream. */
+  /**
+   * Have what follows on a stream come after the last work, and after what is on the runtime's stream. What follows on one
+   * that is captured for a graph comes after the last work alone, for which the host waits: it is no part of the graph.
+   */
   begin(on: Stream): void {
-    const [own, last] = [this.#stream, this.#elsewhere];
+    const [own, last] = [this.#own, this.#last];
     this.#count++;
-    if (on === own && last === null) return;
-    // A graph that is captured cannot wait for what is no part of it: the host does.
+    if (on === own && (last.stream === own || last.stream === null)) return;
     const isCapturing = on.isCapturing;
-    if (last !== null && last.stream !== on) {
-      if (isCapturing) last.end.synchronize();
-      else on.wait(last.end);
-    }
+    if (last.stream !== null && last.stream !== on) follow(on, last, isCapturing);
     // Each time: results are allocated there, and operands written.
     if (on !== own && !isCapturing) on.wait(own);
-    if (on !== own || last === null) return;
-    last.end[Symbol.dispose]();
-    this.#elsewhere = null;
+    if (on === own) last.stream = own;
   }
 
   /** The work is on this stream. */
   end(on: Stream): void {
+    const [own, last] = [this.#own, this.#last];
     // What is captured takes its turn when the graph is launched.
-    if (on === this.#stream || on.isCapturing) return;
-    this.#elsewhere ??= { end: new Event(), stream: on };
-    this.#elsewhere.end.record(on);
-    this.#elsewhere.stream = on;
+    if (on !== own && on.isCapturing) return;
+    last.stream = on;
+    last.isMarked = on !== own;
+    if (last.isMarked) last.end.record(on);
   }
 
   /** Have the runtime's stream wait for works on others. */
   settle(): void {
-    this.begin(this.#stream);
+    this.begin(this.#own);
   }
+}
+
+function follow(on: Stream, { stream, end, isMarked }: Last, isCapturing: boolean): void {
+  if (!isMarked && stream!.isDisposed) return;
+  const work = isMarked ? end : stream!;
+  if (isCapturing) work.synchronize();
+  else on.wait(work);
 }

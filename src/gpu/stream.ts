@@ -10,6 +10,7 @@ import {
   openCudaGraphs,
   openCudaRuntime,
 } from "../../ffi/cuda/runtime.ts";
+import { attempt } from "../attempt.ts";
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
@@ -119,11 +120,26 @@ export class Stream implements Disposable {
   /** Let go of the stream; what was put on it is still done. Source: cudaStreamDestroy. */
   [Symbol.dispose](): void {
     if (this.#handle === null) return;
+    attempt(() => void (this.isCapturing || restOf(this.device).wait(this)));
     this.#passed?.[Symbol.dispose]();
     this.#passed = null;
     if (this.#isOwned) checkCuda(openCudaRuntime().symbols.cudaStreamDestroy(this.#handle), "cudaStreamDestroy");
     this.#handle = null;
   }
+}
+
+/** By the number of a GPU, a stream that follows all that were disposed of there. */
+const rests = new Map<number, Stream>();
+
+function restOf(device: Device): Stream {
+  let rest = rests.get(device.ordinal);
+  if (rest === undefined) rests.set(device.ordinal, rest = new Stream(device, { name: "rest" }));
+  return rest;
+}
+
+/** The `cudaStream_t` in whose order memory of a stream is freed, also after that was disposed of. */
+export function freeingHandle(stream: Stream): bigint {
+  return (stream.isDisposed ? restOf(stream.device) : stream).handle;
 }
 
 function createStream(priority: number): bigint {

@@ -6,7 +6,7 @@
 import { checkCuda, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
 import { freeUnlessAgreed } from "../runtime/agreement.ts";
-import type { Stream } from "../gpu/stream.ts";
+import { freeingHandle, type Stream } from "../gpu/stream.ts";
 import { type AllocationKey, noteAllocation, noteFree, Origin } from "./allocations.ts";
 import { MemoryPool } from "./memory_pool.ts";
 
@@ -128,11 +128,8 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
 }
 
 function freeAsync(address: bigint, stream: Stream): void {
-  const { symbols } = openCudaRuntime();
-  // What a stream still does after it was disposed of cannot be waited for alone.
-  if (stream.isDisposed) symbols.cudaDeviceSynchronize();
-  const code = stream.isDisposed ? symbols.cudaFree(address) : symbols.cudaFreeAsync(address, stream.handle);
+  const code = openCudaRuntime().symbols.cudaFreeAsync(address, freeingHandle(stream));
   // Once work of a GPU has failed, every call says so. Freeing does not: it would hide the error that unwinds.
   const isOfEarlierWork = code >= CudaStatus.ErrorIllegalAddress && code <= CudaStatus.ErrorLaunchFailure;
-  if (!isOfEarlierWork) checkCuda(code, stream.isDisposed ? "cudaFree" : "cudaFreeAsync");
+  if (!isOfEarlierWork) checkCuda(code, "cudaFreeAsync");
 }

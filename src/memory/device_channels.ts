@@ -29,8 +29,12 @@ const SHARE_OF_MEMORY = 256;
 const MOST_BYTES = 1.5 * 2 ** 28;
 const SLOT_ALIGNMENT = 2 ** 12;
 
-/** How long another rank is waited for, about. */
+/** How long another rank is waited for, about, if the time limit of the runtime is no longer. */
 const PATIENCE_SECONDS = 60;
+
+/** More would not fit into the words of kernels. */
+const LONGEST_SECONDS = 1e9;
+
 const CYCLES_PER_SECOND = 2e9;
 
 /** The marks that one rank raises in another's memory, in a cache line each. */
@@ -185,7 +189,7 @@ export function openDeviceChannels(runtime: Runtime): DeviceChannels | null {
 export function makeDeviceChannels(
   runtime: Runtime,
   bytes: number,
-  patienceSeconds = PATIENCE_SECONDS,
+  patienceSeconds = Math.min(Math.max(PATIENCE_SECONDS, runtime.timeoutSeconds ?? 0), LONGEST_SECONDS),
 ): DeviceChannels | null {
   const { communicator, rank, size, localSize } = runtime;
   if (size === 1) return null;

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { RunOrder } from "../gpu/run_order.ts";
 import { agreeWithin } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 
@@ -28,12 +29,15 @@ export interface SymmetricBlock {
 }
 
 /**
- * Wait until all that was put on the GPUs of all ranks has been done. Collective.
+ * Wait until all that was put on the streams of the runtime on all ranks has been done, and products on others. Collective.
  *
  * @throws what a GPU's work has thrown on any rank, on every rank.
  */
 export function meetOnGpus({ communicator, stream }: Runtime): void {
-  agreeWithin({ communicator, checks: "collective" }, "synchronize", () => stream!.synchronize());
+  agreeWithin({ communicator, checks: "collective" }, "synchronize", () => {
+    RunOrder.of(stream!).settle();
+    stream!.synchronize();
+  });
 }
 
 /** A backend that is open. */

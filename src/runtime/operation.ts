@@ -135,13 +135,17 @@ function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded |
     (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }
 
-/** Refuse what is no stream, and any where the device has none. */
-export function checkStream(stream: unknown, { device }: Runtime): void {
+/** Refuse what is no stream that can be used, and any where the device has none. */
+export function checkStream(stream: unknown, { device, stream: own }: Runtime): void {
   if (stream === undefined || stream === null) return;
   if (device.kind === "cpu") {
     throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");
   }
   if (!(stream instanceof Stream)) throw new TypeError(`stream must be a Stream; got ${describe(stream)}.`);
+  if (stream.isDisposed) throw new StateError("stream was disposed of; make a new Stream.");
+  if (stream !== own && own!.isCapturing) {
+    throw new StateError("While a graph is captured, everything is on the runtime's stream. Leave stream out.");
+  }
 }
 
 /** An operation that is checked once, planned once, and executed often, on other operands if they are alike. */
@@ -239,8 +243,8 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     let stream: Stream | null = null;
     const { run } = checkTogether(this.#runtime, this.#titleOf(method), () => {
       const given = options === undefined ? {} as Options : readOptions(`the options of ${method}`, options, keys);
-      checkStream(given.stream, this.#runtime);
       stream = given.stream ?? this.#settings.stream ?? null;
+      checkStream(stream, this.#runtime);
       const [plan, operands] = this.ready(method);
       return prepare(plan, operands, stream, given);
     }, agreeOnExecution);

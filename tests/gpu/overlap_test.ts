@@ -18,6 +18,7 @@ import {
   Replicated,
   type Runtime,
   Slab,
+  StateError,
   Stream,
 } from "../../mod.ts";
 import { variantsWorthMeasuring } from "../../src/linalg/engines/overlap/tile_variants.ts";
@@ -544,7 +545,7 @@ gpuTest("operands of other streams are waited for, and not overwritten before th
   const zeros = distribute(runtime, dense(...shape, () => [0, 0]), { distribution: X, dtype: "bfloat16" });
   using right = distribute(runtime, b, { distribution: Y, dtype: "bfloat16" });
   runtime.stream!.synchronize();
-  using late = new Stream(runtime.stream!.device);
+  const late = new Stream(runtime.stream!.device);
   const local = LocalArray.empty("bfloat16", X.bind([...shape], size).localShape(rank), "C", late);
   using left = DistributedArray.fromLocal(runtime, local, X);
   for (const engine of ["overlap", "cublasmp"] as const) {
@@ -558,7 +559,41 @@ gpuTest("operands of other streams are waited for, and not overwritten before th
       assertMatrix(d, product(a, b), `${engine}, ${repetition}`);
     }
   }
+  const numbers = Float32Array.from({ length: shape[0] }, (_, row) => row % 5 - 2);
+  const bias = LocalArray.zeros("float32", [shape[0]], "F", late);
+  using biased = new Matmul(left, right, {
+    engine: "overlap",
+    distribution: Y,
+    epilog: "bias",
+    epilogInputs: { bias },
+  });
+  biased.plan();
+  local.set(given.local);
+  for (let repetition = 0; repetition < 3; repetition++) {
+    if (!isMock(runtime)) delayStream(late, 5e6);
+    bias.set(numbers);
+    using d = biased.execute();
+    bias.set(new Float32Array(shape[0]));
+    const sum = combine(1, product(a, b), 1, dense(...shape, (row) => [numbers[row], 0]));
+    assertMatrix(d, sum, `with a bias, ${repetition}`);
+  }
+  // A graph follows its own stream alone, and a stream may go before what was made on it.
+  using c = distribute(runtime, dense(...shape, () => [0, 0]), { distribution: Y, dtype: "bfloat16" });
+  using object = new Matmul(left, right, { engine: "overlap", c, beta: 0, inplace: true });
+  object.plan();
+  object.execute();
   late.synchronize();
+  using graph = Graph.capture(runtime, () => {
+    object.execute();
+    assertThrows(() => object.execute({ stream: late }), StateError, "While a graph is captured");
+  });
+  late[Symbol.dispose]();
+  assertThrows(() => object.execute({ stream: late }), StateError, "stream was disposed of");
+  for (const run of [() => graph.launch(), () => object.execute()]) {
+    c.local.fill(7);
+    run();
+    assertMatrix(c, product(a, b), "after the stream");
+  }
 });
 
 gpuTest("a sum goes straight into symmetric memory that all ranks address", (runtime) => {

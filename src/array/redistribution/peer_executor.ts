@@ -310,7 +310,7 @@ function passAtOnce({ channels, main, sends, receives, stays }: Exchange): void 
  */
 function passBeside({ channels, main, sends, receives, stays, making }: Exchange): void {
   const { slots, streams: { arrivals, copies: away, credits, notices } } = channels;
-  for (const stream of [away, arrivals]) stream.wait(main);
+  for (const stream of [away, arrivals, credits]) stream.wait(main);
   const most = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
   const together = making !== null ? 1 : most <= slots ? slots : slots / 2;
   const inRound = ({ copies }: Lane, round: number) =>

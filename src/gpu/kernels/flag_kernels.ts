@@ -101,9 +101,17 @@ export function prepareFlags(stream: Stream): void {
   for (const kernel of ["await_word", "set_words", "meet_all"]) program.function(kernel, stream.device);
 }
 
-/** Put on a stream, or into its graph: set four words, so many bytes apart. */
-export function setWords(stream: Stream, address: bigint, stepBytes: number, words: Uint32Array): void {
-  program.launch("set_words", stream, 1, [address, BigInt(stepBytes), ...Array.from(words, BigInt)], 1);
+/** Have ready what sets four words, so many bytes apart, on a stream or in its graph. */
+export function prepareWords(
+  address: bigint,
+  stepBytes: number,
+  device: Device,
+): (words: Uint32Array, stream: Stream) => void {
+  const launch = program.prepare("set_words", device, 1, [address, BigInt(stepBytes), 0n, 0n, 0n, 0n], 1);
+  return (words, stream) => {
+    words.forEach((word, i) => launch.words[2 + i] = BigInt(word));
+    launch.put(stream);
+  };
 }
 
 /** What {@linkcode prepareWait} waits for. */

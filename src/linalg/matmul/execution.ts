@@ -116,7 +116,7 @@ export function bindOperands(
   const left = columnMajor(a.local, a.order);
   const right = columnMajor(b.local, b.order);
   const addend = c && columnMajor(c.local, c.order);
-  const needed = requiredInputs(epilog).map((name) => {
+  const needed = requiredInputs(epilog).map((name): [string, LocalArray] => {
     const input = inputs[name]!;
     const isForGpu = stream !== null && name !== "auxQuantizationScale" && !input.isOnDevice;
     return [name, isForGpu ? input.toDevice(stream, "F") : input];
@@ -130,7 +130,7 @@ export function bindOperands(
       epilog: Object.fromEntries(needed),
       scales: canonicalScales(scales, a.order, b.order, transposed),
     },
-    streams: streamsOf([left, right, addend]).filter((one) => one !== stream),
+    streams: streamsOf([left, right, addend, ...needed.map(([, input]) => input)]).filter((one) => one !== stream),
   };
   return { a, b, c, bound };
 }
@@ -178,13 +178,12 @@ export function prepareExecution(
   };
 }
 
-/** The streams in whose order arrays on a GPU are used, as long as there are these. */
+/** The streams in whose order arrays on a GPU are used. */
 function streamsOf(arrays: readonly (LocalArray | null)[]): Stream[] {
-  const streams = arrays.flatMap((array) => array?.isOnDevice ? [array.buffer.stream] : []);
-  return [...new Set(streams)].filter(({ isDisposed }) => !isDisposed);
+  return [...new Set(arrays.flatMap((array) => array?.isOnDevice ? [array.buffer.stream] : []))];
 }
 
-/** A product in the order of the streams of its operands, too. */
+/** A product in the order of the streams of its operands, too; in a graph it follows the graph's alone. */
 function inOrder(
   streams: readonly Stream[],
   on: Stream | null,
@@ -192,9 +191,10 @@ function inOrder(
 ): () => EpilogValues {
   if (streams.length === 0) return multiply;
   return () => {
-    for (const stream of streams) on!.wait(stream);
+    const others = on!.isCapturing ? [] : streams.filter(({ isDisposed }) => !isDisposed);
+    for (const stream of others) on!.wait(stream);
     const outputs = multiply();
-    for (const stream of streams) stream.wait(on!);
+    for (const stream of others) stream.wait(on!);
     return outputs;
   };
 }

@@ -15,9 +15,8 @@ import type { Dimension, Pass } from "../staged/pass_plan.ts";
 
 /** What plans of cuFFT work in, as large as the largest of them needs. */
 export class WorkArea implements Disposable {
-  /** Bytes that it holds once it was allocated. */
-  byteLength = 0;
   readonly #stream: Stream;
+  #planned = 0;
   /** The last is the largest. Captured graphs may still use the others. */
   #buffers: DeviceBuffer[] = [];
 
@@ -31,17 +30,22 @@ export class WorkArea implements Disposable {
     return this.#buffers.at(-1)?.address ?? 0n;
   }
 
+  /** Bytes that it holds, or will hold. */
+  get byteLength(): number {
+    return Math.max(this.#planned, this.#buffers.reduce((sum, { byteLength }) => sum + byteLength, 0));
+  }
+
   /** Plan for at least so many bytes. */
   reserve(bytes: number): void {
-    this.byteLength = Math.max(this.byteLength, bytes);
+    this.#planned = Math.max(this.#planned, bytes);
   }
 
   /** Have what was planned for. */
   allocate(): void {
     // Ranks that did not agree have freed what they had allocated.
     this.#buffers = this.#buffers.filter(({ isFreed }) => !isFreed);
-    if (this.byteLength <= (this.#buffers.at(-1)?.byteLength ?? 0)) return;
-    this.#buffers.push(new DeviceBuffer(this.#stream, this.byteLength));
+    if (this.#planned <= (this.#buffers.at(-1)?.byteLength ?? 0)) return;
+    this.#buffers.push(new DeviceBuffer(this.#stream, this.#planned));
   }
 
   /** Free it. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { setWords } from "../../../gpu/kernels/flag_kernels.ts";
+import { prepareWords } from "../../../gpu/kernels/flag_kernels.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import { CopyEngineProduct, exchangeBytes } from "../../../overlap/executors/copy_engine/product.ts";
@@ -25,11 +25,13 @@ const SCALED = ["a", "b", "c", "d"] as const;
 /** The scales of a product where cuBLASLt reads them. */
 class ScaleCells {
   readonly #memory: DeviceBuffer;
+  readonly #setWords: ReturnType<typeof prepareWords>;
   #values = "";
   #isCaptured = false;
 
   constructor(stream: Stream) {
     this.#memory = new DeviceBuffer(stream, SCALED.length * CELL_BYTES);
+    this.#setWords = prepareWords(this.#memory.address, CELL_BYTES, stream.device);
   }
 
   /** Where the scales of a product's 8-bit matrices lie. */
@@ -45,7 +47,7 @@ class ScaleCells {
     if (!this.#isCaptured && values.join() === this.#values) return;
     this.#values = values.join();
     // Graphs keep what a kernel is given; a copy would read the host's memory when they are launched.
-    setWords(stream, this.#memory.address, CELL_BYTES, new Uint32Array(values.buffer));
+    this.#setWords(new Uint32Array(values.buffer), stream);
   }
 
   free(): void {

@@ -231,11 +231,14 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
     setScalar(this.#alpha, alpha);
     setScalar(this.#beta, isAdding ? beta : 0);
     this.order.begin(stream);
-    if (isMeeting) this.meet(stream, true);
     const way = this.#ways[Number(isAdding)];
-    if (isMeeting || this.tracing) this.#put(prepared, way, run, stream);
-    else this.#repeat(prepared, way, run, stream);
-    this.order.end(stream);
+    try {
+      if (isMeeting) this.meet(stream, true);
+      if (isMeeting || this.tracing) this.#put(prepared, way, run, stream);
+      else this.#repeat(prepared, way, run, stream);
+    } finally {
+      this.order.end(stream);
+    }
   }
 
   /** Run once, after all ranks have met, and return when each step began and ended. All ranks have to do it. */

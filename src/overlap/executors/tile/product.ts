@@ -354,20 +354,23 @@ export class TileProduct extends GpuProduct implements Disposable {
     const isMeeting = this.isMeeting(stream);
     const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
-    if (isMeeting) this.#takeBack(stream);
     const launch = prepared.launches[isMeeting ? MET : call % 2];
     launch.setCall(call, alpha, beta);
-    if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
-    this.#put(stream, this.#span, () => launch.put(stream));
-    // After the kernel, which they wait for: streams may share a queue of the GPU.
-    if (!isMeeting) {
-      const put = (stream: Stream, label: string, copy: () => void) =>
-        this.#put(stream, { lane: 1, kind: "copy", label }, copy);
-      this.#panels?.push(call, put, prepared.results, stream);
+    try {
+      if (isMeeting) this.#takeBack(stream);
+      if (this.#copies) this.#push(this.problem.split === "rows" ? a : b, call, stream);
+      this.#put(stream, this.#span, () => launch.put(stream));
+      // After the kernel, which they wait for: streams may share a queue of the GPU.
+      if (!isMeeting) {
+        const put = (stream: Stream, label: string, copy: () => void) =>
+          this.#put(stream, { lane: 1, kind: "copy", label }, copy);
+        this.#panels?.push(call, put, prepared.results, stream);
+      }
+      // What is pushed has to stay as it is until then.
+      if (this.#copies) stream.wait(this.#copies.ended);
+    } finally {
+      this.order.end(stream);
     }
-    // What is pushed has to stay as it is until then.
-    if (this.#copies) stream.wait(this.#copies.ended);
-    this.order.end(stream);
   }
 
   override get notes(): readonly string[] {
