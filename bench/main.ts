@@ -5,7 +5,6 @@
  *
  * @module
  */
-import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readyLauncher } from "../scripts/launch/ready_launcher.ts";
 import { matches } from "../scripts/results/merge.ts";
@@ -17,6 +16,7 @@ import {
   oneLine,
   parseCommand,
   parseCount,
+  userPath,
 } from "../scripts/terminal.ts";
 import { arrays } from "./arrays.ts";
 import { communicator } from "./communicator.ts";
@@ -136,11 +136,6 @@ async function readRecord(path: string): Promise<RunRecord | null> {
     throw error;
   });
   return text === null ? null : JSON.parse(text);
-}
-
-/** Paths are relative to the folder in which the task was called. */
-function userPath(path: string): string {
-  return isAbsolute(path) ? path : resolve(Deno.env.get("INIT_CWD") ?? Deno.cwd(), path);
 }
 
 /** The arguments with the file of `--json` as the user means it. */

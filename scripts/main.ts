@@ -120,15 +120,22 @@ export async function main(args: string[]): Promise<number> {
   });
 }
 
-/** The exit code of a command, once what ended it has been told. */
-export async function exitCodeOf(command: () => Promise<number>): Promise<number> {
+/** What a command returns; 0 where it was asked how it is used. */
+async function orHelp(command: () => Promise<number>): Promise<number> {
   try {
     return await command();
   } catch (error) {
-    if (error instanceof Help) {
-      console.log(error.message);
-      return 0;
-    }
+    if (!(error instanceof Help)) throw error;
+    console.log(error.message);
+    return 0;
+  }
+}
+
+/** The exit code of a command, once what ended it has been told. */
+export async function exitCodeOf(command: () => Promise<number>): Promise<number> {
+  try {
+    return await orHelp(command);
+  } catch (error) {
     // Nobody reads the output any more, as in "run … | head": the exit code is that of SIGPIPE.
     if (error instanceof Deno.errors.BrokenPipe) return 141;
     if (error instanceof CommandError) {

@@ -311,6 +311,11 @@ export class Presence {
     return Atomics.compareExchange(this.#words, WORDS.LOOKING, 0, 1) === 0;
   }
 
+  /** Let another rank look on. */
+  stopLooking(): void {
+    Atomics.store(this.#words, WORDS.LOOKING, 0);
+  }
+
   /** Remove the name, which is still there if not all ranks are distmath's. */
   removeName(): void {
     libcFunctions(LIBC_SYMBOLS).unlink(this.#path);

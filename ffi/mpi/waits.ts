@@ -132,6 +132,11 @@ function addScope(handle: Handle | null, id: number, rank: number): Scope {
   return scope;
 }
 
+/** Tell that a communicator was made of a list of ranks, for the how manieth time, and which of them this one is. */
+export function noteGroup(made: Handle, ranks: readonly number[], count: number, rank: number): void {
+  if (published !== null) addScope(made, hash("ranks", ranks.join(), count), rank);
+}
+
 /** MPI may give the handle to another communicator, of which nothing is known. */
 function removeScope(handle: Handle): void {
   const scope = byHandle.get(handle);
@@ -160,9 +165,11 @@ export function lastMeeting(): string | null {
 export function publishWaits(
   presence: Presence,
   world: { handle: Handle; rank: number },
+  self: Handle,
   rankIn: (communicator: Handle) => number | null,
 ): void {
   published = presence;
+  addScope(self, hash("self", world.rank), 0);
   addScope(world.handle, hash("world"), world.rank);
   for (const [functionHash, name] of namesOfFunctions()) namesByHash.set(functionHash, name);
   surroundWaiting((name, call) => {
@@ -187,6 +194,18 @@ export function publishWaits(
         tell(scopeOf(handle)?.id ?? 0, 0, first, second);
       return telling(call, begin, end, parameters, [handle, ...peers.map((peer) => `v${peer}`)].join());
     }
+    if (name === "MPI_Wait") {
+      const begin = () => {
+        if (waited === null) return void tell(0, 0, NO_PEER, NO_PEER);
+        if (awaited !== null) endAwaiting();
+        presence.begin("", hash(waited.name), waited.scope, waited.turn, NO_PEER, NO_PEER, waited.line);
+      };
+      return telling(call, begin, end, parameters, "");
+    }
+    if (name === "MPI_Comm_create_group") {
+      // Of all ranks of a list, which others cannot know.
+      return telling(call, () => tell(0, 1, NO_PEER, NO_PEER), end, parameters, "");
+    }
     const enter = (handle: unknown, callHash: number) => {
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
@@ -194,7 +213,10 @@ export function publishWaits(
       const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, isLooked);
       if (!mismatch) return;
       end();
-      throw mismatchError(presence, mismatch, scope, name, callHash);
+      const error = mismatchError(presence, mismatch, scope, name, callHash);
+      // A call that is refused is none.
+      scope.turns--;
+      throw error;
     };
     if (ROOTED.has(name)) {
       const begin = (handle: unknown, root: number) => enter(handle, rooted(functionHash, root));
@@ -216,7 +238,10 @@ export function publishWaits(
       const isLooked = line !== null;
       const mismatch = requests &&
         presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, isLooked);
-      if (mismatch) throw mismatchError(presence, mismatch, requests!, name, callHash);
+      if (!mismatch) return;
+      const error = mismatchError(presence, mismatch, requests!, name, callHash);
+      requests!.turns--;
+      throw error;
     };
     return telling(call, begin, () => {}, parameters, `v${communicator}${isRooted ? `, v${communicator! - 1}` : ""}`);
   });
@@ -242,6 +267,19 @@ function mismatchError(presence: Presence, mismatch: Mismatch, scope: Scope, nam
       "same root: look for one that only some of them make, or make with another root.",
     { ranks: [other.rank] },
   );
+}
+
+/** The collective call in the background that this rank waits for, in its own name. */
+let waited: AwaitedCall | null = null;
+
+/** Wait, by MPI_Wait, for what a function has begun: for other ranks, if that is a collective call. */
+export function waitingFor<T>(call: AwaitedCall, wait: () => T): T {
+  waited = call.turn === 0 ? null : call;
+  try {
+    return wait();
+  } finally {
+    waited = null;
+  }
 }
 
 /** The collective call that goes on in the background and was begun last. */

@@ -144,7 +144,7 @@ export class MpiWindow implements SymmetricBlock {
   free(): void {
     const { symbols } = startMpi();
     // Detached, so that a typed array that somebody kept is empty, and not somebody else's memory.
-    this.host.transfer();
+    if (!this.host.detached) this.host.transfer();
     checkMpi(symbols.MPI_Win_unlock_all(this.#handle), "MPI_Win_unlock_all");
     checkMpi(symbols.MPI_Win_free(this.#window), "MPI_Win_free");
   }

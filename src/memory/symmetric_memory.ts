@@ -175,7 +175,7 @@ export class SymmetricBuffer {
     pools.get(this.runtime.communicator)?.get(this.backend)?.live.delete(this.id);
     for (const action of this.#beforeEnd) action();
     // Detached, so that what somebody kept is empty, and not somebody else's memory.
-    for (const host of this.#peers.values()) host.transfer();
+    for (const host of this.#peers.values()) if (!host.detached) host.transfer();
     this.#block.free();
   }
 

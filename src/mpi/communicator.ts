@@ -5,6 +5,7 @@
  * @module
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
+import { noteGroup } from "../../ffi/mpi/waits.ts";
 import { StateError } from "../errors.ts";
 import { describe, readOptions } from "../options.ts";
 import { isInt } from "./buffers.ts";
@@ -182,11 +183,12 @@ export class Communicator extends CartesianMethods {
   static ofWorldRanks(given: readonly number[]): Communicator {
     const ranks = checkedRanks(given, Communicator.world());
     const { symbols, constants: { world } } = startMpi();
+    // Counted by the list, which is the same on all of its ranks; what else these have made is not.
+    const count = this.#madeOfRanks.get(`${ranks}`) ?? 0;
     const call = (group: Handle) =>
       Communicator.#adopt("MPI_Comm_create_group", (out) => symbols.MPI_Comm_create_group(world, group, 0, out));
     const made = withGroup(ranks, call)!;
-    // Counted by the list, which is the same on all of its ranks; what else these have made is not.
-    const count = this.#madeOfRanks.get(`${ranks}`) ?? 0;
+    noteGroup(made.handle, ranks, count, made.rank);
     this.#madeOfRanks.set(`${ranks}`, count + 1);
     made.#key = `ranks ${ranks}/${count}`;
     return made;

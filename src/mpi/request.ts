@@ -5,7 +5,7 @@
  */
 import { type AwaitedCall, beginAwaiting, endAwaiting } from "../../ffi/awaiting.ts";
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
-import { awaitedFrom } from "../../ffi/mpi/waits.ts";
+import { awaitedFrom, waitingFor } from "../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { describe } from "../options.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
@@ -122,6 +122,11 @@ export class Request<T> implements PromiseLike<T> {
     }
   }
 
+  /** What is waited for by who waits for any of these: for other ranks, if all are of collective calls. */
+  static awaitedOfAny(requests: readonly Request<unknown>[]): AwaitedCall {
+    return (requests.find((request) => request.#awaited.turn === 0) ?? requests[0]).#awaited;
+  }
+
   /** Whether MPI may still read or write a buffer in the background. */
   static isUsing(buffer: ArrayBuffer): boolean {
     for (const request of pending) {
@@ -155,7 +160,10 @@ export class Request<T> implements PromiseLike<T> {
    * @throws {MpiError} if it failed.
    */
   wait(): T {
-    if (!this.#outcome) this.#complete(startMpi().symbols.MPI_Wait(this.#handle, this.#status));
+    if (!this.#outcome) {
+      const { symbols } = startMpi();
+      this.#complete(waitingFor(this.#awaited, () => symbols.MPI_Wait(this.#handle, this.#status)));
+    }
     const outcome = this.#outcome!;
     if ("error" in outcome) throw outcome.error;
     return outcome.value;
@@ -272,7 +280,7 @@ export function waitAll<R extends readonly Request<unknown>[] | []>(
 export function waitAny<R extends Request<unknown>>(requests: readonly R[]): [index: number, value: Awaited<R>] {
   checkRequests("waitAny", requests);
   if (requests.length === 0) throw new RangeError("waitAny needs one request at least.");
-  const index = polling.firstComplete(requests);
+  const index = waitingFor(Request.awaitedOfAny(requests), () => polling.firstComplete(requests));
   return [index, requests[index].wait() as Awaited<R>];
 }
 

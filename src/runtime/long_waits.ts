@@ -85,11 +85,36 @@ export class LongWaits {
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
     const left = places.filter((at) => has(at, present.LEAVING) || has(at, present.LEFT_BEFORE_START));
     const stuck = places.filter((at) => this.#isStuck(words, at, now, grace) && !left.includes(at));
-    if (left.length === places.length) return this.#lookElsewhere(words, places, now);
-    if (left.length > 0 && !this.#areAllStuck(words, places, left, now)) return null;
+    if (left.length === places.length) {
+      return this.#lookElsewhere(words, places, now) ?? this.#tellOf(words, this.#lastCall(words, places, now), now);
+    }
+    if (left.length > 0 && !this.#areAllStuck(words, places, left, now)) {
+      return this.#tellOf(words, this.#besideLeft(words, stuck, places.length - left.length, now), now);
+    }
     const own = stuck.find((at) => isOfAll(words, at, this.#reading)) ??
       (stuck.length === places.length - left.length ? stuck[0] : undefined);
+    return this.#tellOf(words, own, now);
+  }
+
+  /** One that is in a collective call for so long that it does not wait for who has left: of several that are still there. */
+  #besideLeft(words: Int32Array, stuck: readonly number[], staying: number, now: number): number | undefined {
+    if (staying < 2) return undefined;
+    return stuck.find((at) => isOfAll(words, at, this.#reading) && this.#isLong(at, now));
+  }
+
+  /** One that does not come to its end, in MPI_Finalize or before, though all of this job's ranks have begun with it. */
+  #lastCall(words: Int32Array, places: readonly number[], now: number): number | undefined {
+    if (places.length < this.#ranks) return undefined;
+    return places.find((at) => isWaiting(words, at, this.#reading) && this.#isLong(at, now));
+  }
+
+  #isLong(at: number, now: number): boolean {
+    return now - this.#seen.get(at)!.since >= 2 * this.#patience * 1000;
+  }
+
+  #tellOf(words: Int32Array, own: number | undefined, now: number): string | null {
     if (own === undefined) return null;
+    const { fields } = this.#reading;
     const seconds = Math.floor((now - this.#seen.get(own)!.since) / 1000);
     this.#patience *= 2;
     const who = `rank ${words[own + fields.RANK]}`;
@@ -102,8 +127,7 @@ export class LongWaits {
   /** Whether all that have not left, several, have waited for twice the patience, and since the last one left. */
   #areAllStuck(words: Int32Array, places: readonly number[], left: readonly number[], now: number): boolean {
     if (places.length - left.length < 2) return false;
-    const isLong = (at: number) => now - this.#seen.get(at)!.since >= 2 * this.#patience * 1000;
-    return places.every((at) => isLong(at) && (left.includes(at) || isWaiting(words, at, this.#reading)));
+    return places.every((at) => this.#isLong(at, now) && (left.includes(at) || isWaiting(words, at, this.#reading)));
   }
 
   /** What is to be told when all ranks of this machine have ended, but not the job. */

@@ -18,14 +18,17 @@ import { describeFor, isOfAll, isWaiting, LongWaits, pageReading, placesOf } fro
 import { lookOn, READ_MEMORY } from "./onlooking_thread.ts";
 import { describeElsewhere, describeRanks } from "./watchdog_thread.ts";
 
-const end = new Int32Array(new SharedArrayBuffer(4));
+/** What ends the thread that this rank has started. */
+let end: Int32Array<SharedArrayBuffer> | null = null;
 let isJoining = false;
 
-atNextWait((presence, wait) => {
+function lookFrom(presence: Presence, wait: "late" | "call"): void {
   if (isJoining && wait === "call") return;
   presence.atNextWait = null;
   if (presence.claimLooking()) start(presence);
-});
+}
+
+atNextWait(lookFrom);
 
 /** From now on waits of what joins count, too. */
 export function joinSlowly(): void {
@@ -46,11 +49,23 @@ export function joining<T>(join: () => T): T {
 export function endOnlooking(): void {
   const presence = presenceHere();
   if (presence !== null) presence.atNextWait = null;
+  if (end === null) return;
   Atomics.store(end, 0, 1);
   Atomics.notify(end, 0);
+  end = null;
+  presence?.stopLooking();
 }
 
+/** Tell of what is waited for from the next wait on, if no other rank does and no command looks on. */
+export function resumeOnlooking(): void {
+  const presence = presenceHere();
+  if (presence !== null && !presence.isSeen && end === null) presence.atNextWait = () => lookFrom(presence, "call");
+}
+
+beforeMpiEnds(endOnlooking);
+
 function start({ memory: { address, byteLength, size } }: Presence): void {
+  end = new Int32Array(new SharedArrayBuffer(4));
   const state = { address, byteLength, size, end, patienceSeconds: patienceSeconds(), reading: pageReading() };
   const functions = [
     placesOf,
@@ -63,5 +78,4 @@ function start({ memory: { address, byteLength, size } }: Presence): void {
     describeLine,
   ];
   startThread(lookOn, [LongWaits, ...functions], state, READ_MEMORY);
-  beforeMpiEnds(endOnlooking);
 }

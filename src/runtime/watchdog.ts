@@ -17,7 +17,7 @@ import { COPY } from "../../ffi/process.ts";
 import { startThread } from "../../ffi/thread.ts";
 import { operation, surroundWaiting } from "../../ffi/waiting.ts";
 import { presenceHere } from "../mpi/init_finalize.ts";
-import { endOnlooking } from "./onlooking.ts";
+import { endOnlooking, resumeOnlooking } from "./onlooking.ts";
 import { describeElsewhere, describeRanks, TIMED_OUT, type WatchedState, watchForEver } from "./watchdog_thread.ts";
 
 const LONGEST_START_MILLISECONDS = 30_000;
@@ -82,7 +82,11 @@ export function waitingLimit(): number | null {
 
 /** Watch this rank, if it was watched before, by another limit or by none. */
 export function changeWaitingLimit(timeoutSeconds: number | null): void {
-  if (state) Atomics.store(state.counters, 2, millisecondsOf(timeoutSeconds ?? Infinity));
+  if (!state) return;
+  Atomics.store(state.counters, 2, millisecondsOf(timeoutSeconds ?? Infinity));
+  // Who has no limit is told of long waits.
+  if (timeoutSeconds === null) resumeOnlooking();
+  else endOnlooking();
 }
 
 const millisecondsOf = (seconds: number) => Math.min(NO_LIMIT, Math.ceil(seconds * 1000));
@@ -90,7 +94,7 @@ const millisecondsOf = (seconds: number) => Math.min(NO_LIMIT, Math.ceil(seconds
 /** Start to watch this rank; a second call changes the limit. */
 export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = millisecondsOf(timeoutSeconds);
-  if (state) return void Atomics.store(state.counters, 2, milliseconds);
+  if (state) return changeWaitingLimit(timeoutSeconds);
   endOnlooking();
   const counters = new Int32Array(new SharedArrayBuffer(24));
   const [text, work] = [1, 2].map(() => new Uint8Array(new SharedArrayBuffer(1024)));

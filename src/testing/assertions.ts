@@ -178,7 +178,10 @@ function minus(a: Exact, b: Exact): number {
  * Assert that an array is close to another one, whose distribution may be another, or to a number, which is real. Real and
  * imaginary parts are compared each; NaN is close to NaN. Collective.
  *
- * @throws {AssertionError} on every rank if it is not: where the difference is largest, and how many elements differ.
+ * A real array may be expected of a complex one, whose imaginary parts then have to be close to 0.
+ *
+ * @throws {AssertionError} on every rank if it is not: where the difference is largest, and how many elements differ; of
+ * arrays of other shapes, and of a real array where a complex one is expected.
  *
  * @example
  * ```ts
@@ -198,12 +201,22 @@ export function assertAllCloseDistributed(
   if (typeof expected !== "number" && expected.shape.join() !== actual.shape.join()) {
     throw new AssertionError({ message: `The shapes differ: [${actual.shape}] and, expected, [${expected.shape}].` });
   }
+  if (typeof expected !== "number" && dtypeInfo(expected.dtype).isComplex && !dtypeInfo(actual.dtype).isComplex) {
+    throw new AssertionError({
+      message: `The expected array is ${expected.dtype}, and the actual one ${actual.dtype}.`,
+    });
+  }
   const moved = typeof expected === "number" || actual.distribution.coincidesWith(expected.distribution)
     ? null
     : expected.redistribute(actual.distribution);
   const wanted = typeof expected === "number" ? null : valuesOf((moved ?? expected).local);
   const isImaginary = (i: number) => dtypeInfo(actual.dtype).parts === 2 && i % 2 === 1;
-  const mine = worstOf(actual, (i) => wanted?.[i] ?? (isImaginary(i) ? 0 : expected as number), limits);
+  const isPaired = typeof expected !== "number" &&
+    dtypeInfo(actual.dtype).parts === dtypeInfo(expected.dtype).parts;
+  // A real number beside a complex one has no imaginary part.
+  const wantedAt = (i: number): Exact =>
+    isPaired ? wanted![i] : isImaginary(i) ? 0 : wanted === null ? expected as number : wanted[i >> 1];
+  const mine = worstOf(actual, wantedAt, limits);
   moved?.[Symbol.dispose]();
   const everyone = actual.runtime.communicator.allGatherObject(mine);
   const failed = everyone.flatMap((worst, rank) => worst.count > 0 ? [{ ...worst, rank }] : []);

@@ -6,6 +6,7 @@ import {
   diagonal,
   DistributedArray,
   dot,
+  type DType,
   outer,
   ProcessGrid,
   Replicated,
@@ -14,6 +15,7 @@ import {
   Slab,
   trace,
   vdot,
+  vecdot,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
@@ -38,6 +40,32 @@ clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
     "outer takes two vectors, not arrays of shapes",
   );
   assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");
+});
+
+clusterTest("products of narrow elements are summed as they are", (runtime) => {
+  const full = <D extends DType>(dtype: D, value: number) =>
+    DistributedArray.full(runtime, [3], Slab.X, value, { dtype, memory });
+  const cases = [
+    ["int8", 100, 30_000],
+    ["uint8", 200, 120_000],
+    ["int32", 100_000, 3e10],
+    ["float8_e4m3", 30, 2700],
+    ["float16", 1024, 3 * 2 ** 20],
+    ["bfloat16", 257, 3 * 256 ** 2],
+  ] as const;
+  for (const [dtype, value, sum] of cases) {
+    using a = full(dtype, value);
+    assertEquals([dot(a, a), vdot(a, a)], [sum, sum], dtype);
+  }
+  using z = DistributedArray.full(runtime, [3], Slab.X, [300, 400], { dtype: "complex32", memory });
+  assertEquals([dot(z, z), vdot(z, z)], [[-210_000, 720_000], [750_000, 0]]);
+  using rows = DistributedArray.full(runtime, [4, 3], Slab.X, 100, { dtype: "int8", memory });
+  using sums = vecdot(rows, rows);
+  assertEquals([sums.dtype, ...sums.allGather()], ["int64", 30_000n, 30_000n, 30_000n, 30_000n]);
+  using halves = DistributedArray.full(runtime, [4, 3], Slab.X, 0.1, { dtype: "float16", memory });
+  using short = vecdot(halves, halves);
+  // Three times the square of float16's 0.1, rounded once.
+  assertEquals([short.dtype, ...short.allGather()], ["float16", ...Array(4).fill(0.0299835205078125)]);
 });
 
 clusterTest("diagonal and trace", (runtime) => {

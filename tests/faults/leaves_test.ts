@@ -46,7 +46,12 @@ const WAITS: [way: string, place: string, line: string][] = [
   ["receives from anyone", "MPI_Recv", 'way === "receives from anyone")'],
   ["waits", "MPI_Wait", 'way === "waits")'],
   ["waits for any", "MPI_Wait", 'way === "waits for any")'],
-  ["awaits", "MPI_Ibarrier", "world.ibarrier("],
+  ["waits for all", "MPI_Iallreduce", 'way === "waits for all")'],
+  ["waits for any of all", "MPI_Ibarrier", 'way === "waits for any of all")'],
+  ["group", "MPI_Barrier", "group.barrier("],
+  ["makes a group", "MPI_Comm_create_group", 'way === "makes a group")'],
+  ["has caught", "MPI_Allreduce", "Float64Array.of(2)"],
+  ["awaits", "MPI_Ibarrier", "return void world.ibarrier("],
   ["awaits a part", "MPI_Iallreduce", "halves.iallReduce("],
 ];
 

@@ -1,4 +1,5 @@
 /** `deno task soak`: random operations on several ranks against a plain model, by a seed that is printed. */
+import { fileURLToPath } from "node:url";
 import { describeLauncher, findLauncher } from "../../scripts/launch/launcher.ts";
 import { runVisibly } from "../../scripts/launch/visible_job.ts";
 import { exitCodeOf } from "../../scripts/main.ts";
@@ -47,8 +48,8 @@ async function main(args: string[]): Promise<number> {
   const ranks = parseCount(values.ranks, "-n");
   const launcher = await findLauncher(values.mpirun);
   console.log(`seed ${soak.seed}, ${ranks} ranks, ${describeLauncher(launcher)}`);
-  const rank = new URL("./rank.ts", import.meta.url);
-  const program = [Deno.execPath(), "run", "-A", "--v8-flags=--expose-gc", rank.pathname, JSON.stringify(soak)];
+  const rank = fileURLToPath(new URL("./rank.ts", import.meta.url));
+  const program = [Deno.execPath(), "run", "-A", "--v8-flags=--expose-gc", rank, JSON.stringify(soak)];
   return (await runVisibly(launcher, { ranks, program })).code;
 }
 

@@ -113,7 +113,13 @@ Deno.test("output to a full device ends in a line", async () => {
   using folder = temporaryFolder();
   const mpirun = fakeLauncher(folder.path, "echo line");
   for (
-    const command of [["--help"], ["run", "--mpirun", mpirun, "ranks.ts"], ["native", "list"], ["doctor", "--json"]]
+    const command of [
+      ["--help"],
+      ["run", "--help"],
+      ["run", "--mpirun", mpirun, "ranks.ts"],
+      ["native", "list"],
+      ["doctor", "--json"],
+    ]
   ) {
     const program = `exec "$0" run -A ${root}scripts/main.ts ${command.join(" ")} > /dev/full`;
     const { code, stderr } = await finish(start("sh", ["-c", program, Deno.execPath()], { cwd: fixtures }));

@@ -103,16 +103,18 @@ struct Helpers {
     return squares > 1e-280 && squares < INFINITE ? ::sqrt(squares) : ::hypot(x, y);
   }
   __device__ double divideRe(double ar, double ai, double br, double bi) {
+    if (br == 0 && bi == 0) return ar / 0.0;
     if (::fabs(br) >= ::fabs(bi)) {
-      double ratio = br == 0 ? 0 : bi / br;
+      double ratio = bi / br;
       return (ar + ai * ratio) / (br + bi * ratio);
     }
     double ratio = br / bi;
     return (ar * ratio + ai) / (br * ratio + bi);
   }
   __device__ double divideIm(double ar, double ai, double br, double bi) {
+    if (br == 0 && bi == 0) return ai / 0.0;
     if (::fabs(br) >= ::fabs(bi)) {
-      double ratio = br == 0 ? 0 : bi / br;
+      double ratio = bi / br;
       return (ai - ar * ratio) / (br + bi * ratio);
     }
     double ratio = br / bi;
@@ -120,8 +122,8 @@ struct Helpers {
   }
   __device__ double signPart(double part, double re, double im) {
     double a = ::fabs(re), b = ::fabs(im), size = a > b ? a : b;
-    if (size == INFINITE && a == a && b == b) {
-      return a == b ? NOT_A_NUMBER : ::fabs(part) != size ? 0 : part > 0 ? 1 : -1;
+    if (a == INFINITE || b == INFINITE) {
+      return a == b ? NOT_A_NUMBER : ::fabs(part) != INFINITE ? 0 : part > 0 ? 1 : -1;
     }
     double scale = size > 0x1p1000 ? 0x1p-100 : 1, length = hypotenuse(re * scale, im * scale);
     return length == 0 ? 0 : part * scale / length;
@@ -257,7 +259,8 @@ struct Helpers {
   __device__ double powerPart(double ar, double ai, double br, double bi, bool isReal) {
     if (ar == 0 && ai == 0) return (br == 0 && bi == 0 ? 1 : br > 0 ? 0 : NOT_A_NUMBER) * (isReal ? 1 : 0);
     double logarithm = logRe(ar, ai), turn = ::atan2(ai, ar), angle = bi * logarithm + br * turn;
-    return expTimes(br * logarithm - bi * turn, isReal ? ::cos(angle) : ::sin(angle));
+    double real = br * logarithm - bi * turn;
+    return isReal ? expRe(real, angle) : expIm(real, angle);
   }
   __device__ double powerRe(double ar, double ai, double br, double bi) {
     if (bi == 0 && (br == 0 || br == 1)) return br == 0 ? 1 : ar;

@@ -8,7 +8,6 @@ import {
   coshSin,
   expIm,
   expRe,
-  expTimes,
   hypotenuse,
   logRe,
   sinhCos,
@@ -64,11 +63,12 @@ function roundToEven(a: number): number {
   return Math.abs(a % 1) === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
 }
 
-// Quotients by Smith's method, which neither overflows nor underflows between.
+// Quotients by Smith's method, which neither overflows nor underflows between. Zero has no sign, and each part is divided.
 
 function divideRe(ar: number, ai: number, br: number, bi: number): number {
+  if (br === 0 && bi === 0) return ar / 0;
   if (Math.abs(br) >= Math.abs(bi)) {
-    const ratio = br === 0 ? 0 : bi / br;
+    const ratio = bi / br;
     return (ar + ai * ratio) / (br + bi * ratio);
   }
   const ratio = br / bi;
@@ -76,8 +76,9 @@ function divideRe(ar: number, ai: number, br: number, bi: number): number {
 }
 
 function divideIm(ar: number, ai: number, br: number, bi: number): number {
+  if (br === 0 && bi === 0) return ai / 0;
   if (Math.abs(br) >= Math.abs(bi)) {
-    const ratio = br === 0 ? 0 : bi / br;
+    const ratio = bi / br;
     return (ai - ar * ratio) / (br + bi * ratio);
   }
   const ratio = br / bi;
@@ -86,8 +87,11 @@ function divideIm(ar: number, ai: number, br: number, bi: number): number {
 
 /** A part of z / |z|; beside one infinite part the other counts as nothing. */
 function signPart(part: number, re: number, im: number): number {
-  const size = Math.max(Math.abs(re), Math.abs(im));
-  if (size === Infinity) return Math.abs(re) === Math.abs(im) ? NaN : Math.abs(part) === size ? Math.sign(part) : 0;
+  const [across, up] = [Math.abs(re), Math.abs(im)];
+  if (across === Infinity || up === Infinity) {
+    return across === up ? NaN : Math.abs(part) === Infinity ? Math.sign(part) : 0;
+  }
+  const size = Math.max(across, up);
   // The length of large ones may be no number.
   const scale = size > 2 ** 1000 ? 2 ** -100 : 1;
   const length = hypotenuse(re * scale, im * scale);
@@ -102,23 +106,23 @@ function signIm(re: number, im: number): number {
   return signPart(im, re, im);
 }
 
-/** A part of a^b = exp(b log a), by the sine or cosine of its angle; 0 to the power of 0 is 1. */
-function powerPart(ar: number, ai: number, br: number, bi: number, part: (angle: number) => number): number {
-  if (ar === 0 && ai === 0) return (br === 0 && bi === 0 ? 1 : br > 0 ? 0 : NaN) * part(0);
+/** A part of a^b = exp(b log a); 0 to the power of 0 is 1. */
+function powerPart(ar: number, ai: number, br: number, bi: number, part: typeof expRe): number {
+  if (ar === 0 && ai === 0) return (br === 0 && bi === 0 ? 1 : br > 0 ? 0 : NaN) * part(0, 0);
   const [logarithm, angle] = [logRe(ar, ai), atan2(ai, ar)];
-  return expTimes(br * logarithm - bi * angle, part(bi * logarithm + br * angle));
+  return part(br * logarithm - bi * angle, bi * logarithm + br * angle);
 }
 
 // The exponents 0, 1 and 2 are exact, also of what is infinite or no number.
 
 function powerRe(ar: number, ai: number, br: number, bi: number): number {
   if (bi === 0 && (br === 0 || br === 1)) return br === 0 ? 1 : ar;
-  return br === 2 && bi === 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, Math.cos);
+  return br === 2 && bi === 0 ? ar * ar - ai * ai : powerPart(ar, ai, br, bi, expRe);
 }
 
 function powerIm(ar: number, ai: number, br: number, bi: number): number {
   if (bi === 0 && (br === 0 || br === 1)) return br === 0 ? 0 : ai;
-  return br === 2 && bi === 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, Math.sin);
+  return br === 2 && bi === 0 ? ar * ai + ai * ar : powerPart(ar, ai, br, bi, expIm);
 }
 
 /** What formulas know as `H`. */

@@ -68,8 +68,13 @@ function addUp({ local, dtype, runtime }: DistributedArray, axis: number, isWhol
   const inner = shape.slice(axis + 1).reduce((product, extent) => product * extent, dtypeInfo(dtype).parts);
   const outer = shape.slice(0, axis).reduce((product, extent) => product * extent, 1);
   const extent = shape[axis];
-  const Kind = dtype === "int64" ? BigInt64Array : Float64Array;
-  const carry = makeOnAll(runtime, "cumulativeSum", () => new Kind(outer * inner) as Float64Array<ArrayBuffer>);
+  const length = outer * inner;
+  const carry = makeOnAll(
+    runtime,
+    "cumulativeSum",
+    // -0 + x is x for every x.
+    () => dtype === "int64" ? new BigInt64Array(length) as unknown as Wide : new Float64Array(length).fill(-0),
+  ) as Float64Array<ArrayBuffer>;
   const add = () => addLines(data as Float64Array<ArrayBuffer>, carry, outer, extent, inner);
   if (isWhole) return add();
   for (let rank = 0; rank < runtime.size; rank++) {

@@ -5,6 +5,7 @@
  */
 import { Replicated } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
+import { promote } from "../../dtype/promotion.ts";
 import type { ElementOf, FloatOf, Promoted, RealOf, SumOf } from "../../dtype/element_types.ts";
 import { ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, readOptions } from "../../options.ts";
@@ -12,17 +13,37 @@ import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray, type Operand } from "../distributed_array.ts";
 import { checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
-import { apply, type Expression, operand } from "../elementwise/expression.ts";
+import { apply, cast, operand } from "../elementwise/expression.ts";
 import { multiply } from "../elementwise/functions.ts";
-import { evaluate } from "../elementwise/evaluate.ts";
 import { LocalArray } from "../local_array.ts";
 import { checkAxis } from "./plan.ts";
 import { expandDims, reshape, squeeze } from "../shaping/shaping.ts";
 
-/** The sum of an expression of two arrays of one shape. */
+/** The type in which products of elements of narrow types are exact, as sums are. */
+function productType(dtype: DType): DType {
+  if (dtype === "int8" || dtype === "uint8") return "int32";
+  if (dtype === "int32") return "int64";
+  const { real, isComplex } = dtypeInfo(dtype);
+  return !isNarrowFloat(real) ? dtype : isComplex ? "complex128" : "float64";
+}
+
+/** The products of elements of two arrays that were checked, for sums; with `isConjugated` of the conjugate ones of `a`. */
+function productsOf(
+  name: string,
+  a: DistributedArray,
+  b: DistributedArray,
+  isConjugated: boolean,
+): DistributedArray {
+  const dtype = productType(promote(a.dtype, b.dtype));
+  const [left, right] = [operand(0), operand(1)].map((of) => cast(dtype, of));
+  const expression = apply("multiply", isConjugated ? apply("conj", left) : left, right);
+  return DistributedArray.of(elementwise(name, expression, [a, b], {}));
+}
+
+/** The sum of the products of two arrays of one shape. */
 function sumOfPairs<A extends DType, B extends DType>(
   name: string,
-  expression: Expression,
+  isConjugated: boolean,
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): ElementOf<Promoted<A, B>> {
@@ -32,12 +53,14 @@ function sumOfPairs<A extends DType, B extends DType>(
     if (a.shape.join() === b.shape.join()) return { shape: a.shape };
     throw new ShapeError(`${name} takes arrays of one shape, not of [${a.shape}] and [${b.shape}].`);
   });
-  using products = DistributedArray.of(elementwise<DistributedArray<Promoted<A, B>>>(name, expression, [a, b], {}));
-  return products.sum();
+  using products = productsOf(name, a, b, isConjugated);
+  const sum = products.sum();
+  return (promote(a.dtype, b.dtype) === "int32" ? Number(sum) : sum) as ElementOf<Promoted<A, B>>;
 }
 
 /**
- * The sum of the products of the elements of two arrays of one shape, as `sum()` adds them; nothing is conjugated. Collective.
+ * The sum of the products of the elements of two arrays of one shape, as `sum()` adds them; nothing is conjugated. Products
+ * of integers and of narrow floats are exact before they are added. Collective.
  *
  * @throws {ShapeError} if the shapes differ.
  * @throws {DistributionError} if they are distributed differently.
@@ -55,7 +78,7 @@ export function dot<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): ElementOf<Promoted<A, B>> {
-  return sumOfPairs("dot", apply("multiply", operand(0), operand(1)), a, b);
+  return sumOfPairs("dot", false, a, b);
 }
 
 /** As {@linkcode dot}, with the elements of `a` conjugated. Collective. */
@@ -63,7 +86,7 @@ export function vdot<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): ElementOf<Promoted<A, B>> {
-  return sumOfPairs("vdot", apply("multiply", apply("conj", operand(0)), operand(1)), a, b);
+  return sumOfPairs("vdot", true, a, b);
 }
 
 /**
@@ -146,8 +169,12 @@ export function vecdot<A extends DType, B extends DType>(
     ({ axis = -1 } = readOptions("the options of vecdot", options, ["axis"]));
     return { axis: checkAxis(axis, Math.max(a.shape.length, b.shape.length)) };
   });
-  using products = evaluate<Promoted<A, B>>((x, y) => x.conj().multiply(y), [a, b]);
-  return products.sum({ axis });
+  using products = productsOf("vecdot", a, b, true);
+  const sums = products.sum({ axis });
+  const dtype = promote(a.dtype, b.dtype);
+  if (dtypeInfo(dtype).isInteger || sums.dtype === dtype) return sums as DistributedArray<SumOf<Promoted<A, B>>>;
+  using wide = sums;
+  return wide.to({ dtype }) as DistributedArray<SumOf<Promoted<A, B>>>;
 }
 
 /**

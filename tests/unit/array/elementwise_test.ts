@@ -164,6 +164,28 @@ for (
   });
 }
 
+Deno.test("quotients, powers and signs of infinite complex numbers, and quotients by zero, are NumPy's", () => {
+  const [inf, nan] = [Infinity, NaN];
+  const cases: [OperationName, number[], number[] | null, number[]][] = [
+    ["divide", [inf, 1], [0, 0], [inf, inf]],
+    ["divide", [1, inf], [0, 0], [inf, inf]],
+    ["divide", [1, nan], [0, 0], [inf, nan]],
+    ["divide", [1, 1], [-0, -0], [inf, inf]],
+    ["divide", [0, 1], [0, 0], [nan, inf]],
+    ["power", [inf, 0], [-0.5, 0], [0, -0]],
+    ["power", [0, inf], [-2.5, 0], [0, -0]],
+    ["power", [2, 0], [-inf, 0], [0, -0]],
+    ["sign", [inf, nan], null, [1, 0]],
+    ["sign", [nan, -inf], null, [0, -1]],
+    ["sign", [inf, -inf], null, [nan, nan]],
+  ];
+  for (const [name, z, w, wanted] of cases) {
+    const given = [z, ...w === null ? [] : [w]].map((parts) => vector("complex128", parts));
+    const found = run(name, given).toNumbers().map((value) => value + 0);
+    assertEquals(found, wanted.map((value) => value + 0), `${name} of ${z} and ${w}`);
+  }
+});
+
 Deno.test("squares of complex numbers, and powers of 2, are products with themselves", () => {
   for (const dtype of ["complex128", "complex64"] as const) {
     const given = vector(dtype, [...numbers(specialComplex[dtype].values), 1e308, 0.5, -0.25, 1.5e308]);

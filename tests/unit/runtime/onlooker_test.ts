@@ -47,6 +47,8 @@ Deno.test("LongWaits tells of ranks that wait for each other after another one h
   const left = { STATE: PRESENT.LEAVING };
   assertEquals([...toldOf([left, receiving, receiving], 85).keys()], [20, 40, 80]);
   assertEquals(toldOf([left, receiving, { CALLS: 20 }], 100).size, 0);
+  assertEquals([...toldOf([left, reducing, { CALLS: 20 }], 85).keys()], [20, 40, 80]);
+  assertEquals(toldOf([left, reducing], 100).size, 0);
   const [waits, words] = [new LongWaits(10, 3), pageOf([{ CALLS: 20 }, receiving, receiving])];
   for (let at = 0; at < 50; at++) {
     if (at === 25) words[WORDS_OF_RANK + FIELDS.STATE] = PRESENT.LEAVING;
@@ -90,6 +92,9 @@ Deno.test("LongWaits tells that ranks which have ended wait for those of other m
     ]),
   );
   assertEquals(toldOf([left, left], 100).size, 0);
+  const finalizing = { STATE: PRESENT.LEAVING, CALLS: 21, FUNCTION: hashOf("MPI_Finalize") };
+  const [at, text] = [...toldOf([left, finalizing], 25)][0];
+  assertEquals([at, text.split("\n")[2]], [20, "  rank 1 waits in MPI_Finalize"]);
   assertEquals(toldOf([left, reducing], 100, 4).size, 0);
 });
 
