@@ -96,7 +96,11 @@ function collect(readers: readonly TapReader[]): Reported[] {
       test.start = start;
       if (start.end) test.result = { name: start.name, output: start.output, ...start.end };
     });
-    each(reader.results, ({ name }) => name, (test, result) => test.result = result);
+    each(reader.results, ({ name }) => name, (test, result) => {
+      test.result = result;
+      // Not one that nobody began since an error had ended the process.
+      if (reader.hasFailedAround && !reader.isDead) test.start ??= { name: result.name, output: result.output };
+    });
     for (const { ranks: { [rank]: test } } of tests.values()) {
       if (test.start?.isFatal) test.result = fatalResult(test.start, test.result);
     }

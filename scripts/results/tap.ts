@@ -50,16 +50,17 @@ export interface Registration {
 
 /**
  * What `test_output.ts` tells, which TAP does not or too late: a test was registered, it begins, it may take so long, it
- * fails on this rank, or waits there for the others, its body has ended; an error was caught by nobody, or by somebody
- * after all.
+ * fails on this rank, or waits there for the others, its body has ended; what runs before or after it has failed; an error
+ * was caught by nobody, or by somebody after all.
  */
 export type News =
   | { registered: Registration }
-  | { started: string }
+  | { started: string; isAgain: boolean }
   | { limited: string; seconds: number }
   | { failed: string; error: string }
   | { waits: string }
   | { ended: string; error: string | null }
+  | { hook: string }
   | { uncaughtIn: string | null; isFatal: boolean };
 
 /** A name without the reason that a test which is left out may end it with: Deno has no other place for that. */
@@ -86,6 +87,8 @@ export class TapReader {
   steps = 0;
   /** How long the test that runs may take by its own word. */
   ownSeconds: number | null = null;
+  /** Whether what runs before or after tests has failed: a test may fail then without having begun. */
+  hasFailedAround = false;
   /** Whether all tests have run: their number is printed at the end. */
   isFinished = false;
   /** Whether an error that nobody caught has ended the file outside of its tests. */
@@ -146,7 +149,8 @@ export class TapReader {
       return; // Cut off with the process.
     }
     if ("registered" in news) this.registered.push(news.registered);
-    else if ("started" in news) this.#start(news.started);
+    else if ("started" in news) this.#start(news.started, news.isAgain);
+    else if ("hook" in news) this.hasFailedAround = true;
     else if ("limited" in news) this.#step(news.seconds);
     else if ("ended" in news) this.#end(news.ended, news.error);
     else if ("waits" in news) this.#note(news.waits, { isWaiting: true });
@@ -160,9 +164,12 @@ export class TapReader {
     this.ownSeconds = ownSeconds;
   }
 
-  #start(name: string): void {
+  #start(name: string, isAgain: boolean): void {
     this.#step();
-    this.started.push({ name, output: [], ...this.#clock && { at: this.#clock() } });
+    // Of several attempts the last one counts.
+    const earlier = isAgain ? this.started.findLastIndex((start) => start.name === name) : -1;
+    const output = earlier < 0 ? [] : this.started.splice(earlier, 1)[0].output;
+    this.started.push({ name, output, ...this.#clock && { at: this.#clock() } });
   }
 
   /** Of files that run side by side, the test that began last may be of another one. */

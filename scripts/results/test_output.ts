@@ -65,6 +65,32 @@ function writtenName(name: string): string {
 }
 
 type Register = (...values: unknown[]) => void;
+type Body = (...values: never[]) => unknown;
+
+/** A test's body that tells when it begins and ends, under a name that it finds among what it is given. */
+function toldBody(body: Body, nameOf: (values: readonly unknown[]) => string): (...values: unknown[]) => Promise<void> {
+  const begun = new Set<string>();
+  return async (...values) => {
+    const name = current = nameOf(values);
+    // Deno may run it again.
+    tell({ started: name, isAgain: begun.has(name) });
+    begun.add(name);
+    try {
+      await body(...values as never[]);
+      tell({ ended: name, error: null });
+    } catch (error) {
+      tell({ ended: name, error: String(error) });
+      throw error;
+    }
+  };
+}
+
+/** The name of the test whose context is among these values. */
+function nameIn(values: readonly unknown[]): string {
+  const isContext = (value: unknown): value is Deno.TestContext =>
+    typeof value === "object" && value !== null && "step" in value && "origin" in value;
+  return writtenName(values.findLast(isContext)?.name ?? "a test without a name");
+}
 
 function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): Register {
   return (...values) => {
@@ -79,27 +105,54 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
     register({
       ...definition,
       name: bare,
-      fn: async (context: Deno.TestContext) => {
-        current = name;
-        tell({ started: name });
-        try {
-          await definition.fn(context);
-          tell({ ended: name, error: null });
-        } catch (error) {
-          tell({ ended: name, error: String(error) });
-          throw error;
-        }
-      },
+      fn: toldBody(definition.fn, () => name),
     });
     tell({ registered: { name, isIgnored: ignore, isOnly: only, ...reason !== undefined && { reason } } });
   };
 }
 
+/** `each` names its tests by itself: they are told of when they begin. */
+function tellingOfEach(each: (cases: unknown) => Register): (cases: unknown) => Register {
+  const told = (value: unknown) => typeof value === "function" ? toldBody(value as Body, nameIn) : value;
+  const inside = (value: unknown) =>
+    typeof value === "object" && value !== null && "fn" in value ? { ...value, fn: told(value.fn) } : told(value);
+  return (cases) => {
+    const register = each(cases);
+    return (...values) => register(...values.map(inside));
+  };
+}
+
+/** A function that registers tests, with all that it has, telling of them. */
+function tellingAll(register: Register, marks: Partial<Deno.TestDefinition> = {}): Register {
+  const each = "each" in register && { each: tellingOfEach(register.each as Parameters<typeof tellingOfEach>[0]) };
+  return Object.assign(telling(register, marks), register, each);
+}
+
+/** What runs around tests: of its errors this reporter says little. */
+function tellingOfErrors(name: string, register: Register): Register {
+  return (...values) =>
+    register(...values.map((value) =>
+      typeof value !== "function" ? value : async (...given: unknown[]) => {
+        try {
+          await value(...given);
+        } catch (error) {
+          print(`error in ${name}:`, error);
+          tell({ hook: name });
+          throw error;
+        }
+      }
+    ));
+}
+
 const { test } = Deno;
+const hooks = (["beforeAll", "beforeEach", "afterEach", "afterAll"] as const).flatMap((name) =>
+  name in test ? [[name, tellingOfErrors(name, test[name] as Register)]] : []
+);
 Object.defineProperty(Deno, "test", {
-  value: Object.assign(telling(test as Register), test, {
-    only: telling(test.only as Register, { only: true }),
-    ignore: telling(test.ignore as Register, { ignore: true }),
-    ...("skip" in test && { skip: telling(test.skip as Register, { ignore: true }) }),
+  value: Object.assign(tellingAll(test as Register), {
+    only: tellingAll(test.only as Register, { only: true }),
+    ignore: tellingAll(test.ignore as Register, { ignore: true }),
+    ...("skip" in test && { skip: tellingAll(test.skip as Register, { ignore: true }) }),
+    ...Object.fromEntries(hooks),
   }),
 });

@@ -37,6 +37,17 @@ for (const mpi of launchers) {
     assertMatch(xml, /<testcase name="fails on rank 1"[^>]*><failure message="failed on rank 1">Error: broken on/);
   });
 
+  Deno.test(`cluster-test knows cases, attempts and hooks of Deno's tests [${mpi.name}]`, async () => {
+    const { code, stdout } = await clusterTest("--ranks", "1", "deno_forms.ts");
+    assertEquals(code, 1, stdout);
+    for (const name of ["case 1", "case 2", "passes at the second attempt"]) {
+      assertEquals(stdout.split(`  ${name} … ok\n`).length, 2, stdout);
+    }
+    assertStringIncludes(stdout, "  case 3 … skipped: it is marked to be ignored");
+    assertMatch(stdout, /^ {2}has no database … FAILED on rank 0\n(.*\n)*?.*no database/m);
+    assertEquals(stdout.trim().split("\n").at(-1), "3 passed, 1 failed, 1 skipped", stdout);
+  });
+
   Deno.test(`cluster-test tells of the rank that failed, with its stack, and once [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const [junit, json, tap] = ["a.xml", "a.json", "a.tap"].map((name) => `${folder.path}/${name}`);

@@ -99,7 +99,7 @@ function registered(...names: string[]): string[] {
   });
 }
 
-const starts = (name: string) => tells({ started: name });
+const starts = (name: string, isAgain = false) => tells({ started: name, isAgain });
 const passes = (name: string) => [starts(name), `ok 1 - ${name}`];
 const fails = (name: string) => [starts(name), `not ok 1 - ${name}`, ...failure("Error: on purpose")];
 
@@ -144,6 +144,27 @@ Deno.test("mergeRanks() tells of the ranks that failed themselves, not of those 
   const signal = "rank 0 was ended by signal 9 (Killed)";
   const [c] = mergeRanks([read(...all, starts("a")), read(...all, ...own)], { ...goodEnd, code: 137, signal });
   assertEquals(inShort([c]), [["a", "failed", 0, 1]]);
+});
+
+Deno.test("mergeRanks() takes the last of several attempts for the test, and what fails before it for its failure", () => {
+  const all = registered("a", "b");
+  const ends = (error: string | null) => tells({ ended: "a", error });
+  const flaky = [...all, starts("a"), "first", ends("Error: once"), starts("a", true), "then", ends(null), "ok 1 - a"];
+  const merged = mergeRanks([
+    read(...flaky, ...passes("b"), "1..2"),
+    read(...all, ...passes("a"), ...passes("b"), "1..2"),
+  ], goodEnd);
+  assertEquals(inShort(merged), [["a", "passed"], ["b", "passed"]]);
+  const broken = [
+    ...all,
+    "no database",
+    tells({ hook: "beforeEach" }),
+    "not ok 1 - a",
+    ...failure("Error: no database"),
+  ];
+  const [a, b] = mergeRanks([read(...broken, ...passes("b"), "1..2")], { ...goodEnd, code: 1 });
+  assertEquals(inShort([a, b]), [["a", "failed", 0], ["b", "passed"]]);
+  assertStringIncludes(a.details, "Error: no database");
 });
 
 Deno.test("mergeRanks() does not blame ranks that only wait for the others at the end of a test", () => {
