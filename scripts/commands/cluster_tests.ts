@@ -262,19 +262,21 @@ function writeReports(
   });
 }
 
-/** Run a job, and again while it fails. */
+/** Run a job, and again while it fails; `keep` has each result before it is printed, which may fail. */
 async function runWithRetries(
   launcher: Launcher,
   job: Job,
   settings: TestSettings,
   retries: number,
   progress: ProgressBar,
+  keep: (result: FileResult) => void,
 ): Promise<FileResult> {
   let last: FileResult | null = null;
   for (let attempts = 1;; attempts++) {
     const made = await runAllTests(launcher, job, settings);
     const result: FileResult = last === null ? made : { ...withEarlier(made, last), attempts };
     last = result;
+    keep(result);
     progress.end();
     printFile(result, { heading: attempts > 1 ? `, attempt ${attempts}` : "" });
     if (isSuccess(count(result.tests)) || attempts > retries) return result;
@@ -322,6 +324,7 @@ async function runJobs(
   let failure: unknown = null;
   let reason: string | null = null;
   for (const [i, job] of jobs.entries()) {
+    const at = results.length;
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
     try {
       if (reason !== null) {
@@ -331,13 +334,15 @@ async function runJobs(
         results.push(unstarted(job, reason, names.get(job.file), settings.filter));
         continue;
       }
-      const result = await runWithRetries(launcher, job, settings, retries, progress);
-      results.push(result);
+      const result = await runWithRetries(launcher, job, settings, retries, progress, (made) => results[at] = made);
       if (failFast && !isSuccess(count(result.tests))) reason = `--fail-fast, after ${jobName(result)}`;
     } catch (error) {
       failure = error;
       const why = whyEnded(error);
-      results.push(error instanceof Interruption && reason === null ? error.result : unstarted(job, reason ?? why));
+      const earlier = results.at(at);
+      if (!(error instanceof Interruption && reason === null)) results[at] ??= unstarted(job, reason ?? why);
+      else if (earlier === undefined) results[at] = error.result;
+      else results[at] = { ...withEarlier(error.result, earlier), attempts: (earlier.attempts ?? 1) + 1 };
       reason = why;
     }
   }

@@ -300,6 +300,8 @@ function forSrun(
 ): Flags {
   const { pmi } = launcher;
   const args = [`--mpi=${pmi}`, "--cpu-bind=none", "--kill-on-bad-exit=1"];
+  // As of jobs for which sbatch was told to export nothing.
+  if (environment.SLURM_EXPORT_ENV !== undefined) args.push("--export=ALL");
   if (tag) args.push(...tagFlags(launcher));
   if (hosts.length > 0 && !isAllocated) {
     args.push(`--nodelist=${hosts.map(nameOf).join(",")}`, `--ntasks-per-node=${needEvenSlots(hosts, "srun")}`);

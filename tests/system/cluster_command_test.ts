@@ -360,6 +360,48 @@ Deno.test("cluster-test that is interrupted reports what has run, and what has n
   assertEquals(last.tests[0].details, "the command was interrupted");
 });
 
+Deno.test("cluster-test that is interrupted in a second attempt reports what the first one was", async () => {
+  using folder = temporaryFolder();
+  const [report, begun] = ["report.json", "begun"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(
+    `${folder.path}/a_test.ts`,
+    `let isFirst = true;
+     try {
+       Deno.writeTextFileSync(${JSON.stringify(`${folder.path}/seen`)}, "", { createNew: true });
+     } catch {
+       isFirst = false;
+     }
+     Deno.test("fails first", () => {
+       if (isFirst) throw new Error("the first time");
+     });
+     Deno.test("takes long then", () => {
+       if (isFirst) throw new Error("this one, too");
+       Deno.writeTextFileSync(${JSON.stringify(begun)}, "");
+       return new Promise((resolve) => setTimeout(resolve, 60_000));
+     });`,
+  );
+  const args = ["--mpirun", newestLaunchers[0].mpirun, "--ranks", "1", "--retries", "2", "--json", report];
+  const child = startMain(["cluster-test", "--no-check", ...args, `${folder.path}/a_test.ts`], { cwd: fixtures });
+  const ended = finish(child);
+  while (!existsSync(begun)) await new Promise((resolve) => setTimeout(resolve, 50));
+  child.kill("SIGTERM");
+  assertEquals((await ended).code, 143);
+  const { jobs: [{ attempts, tests: [first] }] } = JSON.parse(Deno.readTextFileSync(report));
+  assertEquals([attempts, first.outcome], [2, "passed"]);
+  assertStringIncludes(first.failedBefore, "the first time");
+});
+
+Deno.test("cluster-test whose output nobody reads any more reports the job that has run", async () => {
+  using folder = temporaryFolder();
+  const report = `${folder.path}/report.json`;
+  const args = ["--mpirun", newestLaunchers[0].mpirun, "--ranks", "1", "--json", report, "passing_test.ts"];
+  // The first line is that of the launcher.
+  const program = `exec "$0" run -A ${root}scripts/main.ts cluster-test --no-check ${args.join(" ")} | head -n 1`;
+  await finish(start("sh", ["-c", program, Deno.execPath()], { cwd: fixtures }));
+  const { counts } = JSON.parse(Deno.readTextFileSync(report));
+  assertEquals(counts, { ...NONE, passed: 1 });
+});
+
 Deno.test("what a test prints is no result, and one that runs on without a pause is ended", async () => {
   const { code, stdout } = await onNewest(["--ranks", "2", "prints_results.ts"]);
   assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "2 passed, 1 failed"], stdout);

@@ -92,6 +92,9 @@ Deno.test("commandLine() gives Intel MPI and srun hosts as they take them", () =
   // Within a step, whose CPUs the ranks share.
   const inStep = { ...machine, environment: { SLURM_STEP_ID: "0" } };
   assertEquals([machine, inStep].map((one) => commandLine(srun, launch, one).env.SLURM_OVERLAP), [undefined, "1"]);
+  // Where sbatch was told to export nothing, srun would hand over nothing, either.
+  const bare = { ...machine, environment: { SLURM_EXPORT_ENV: "NONE" } };
+  assertEquals(commandLine(srun, { ranks: 1, program }, bare).args, [...own, "--export=ALL", "-n", "1", ...program]);
   const tagged = commandLine(srun, { ...launch, isAllocated: true, tag: true }, machine).args;
   assertEquals(tagged, [...own, "--label", "-n", "4", ...program]);
   for (const [launcher, who] of [[intelMpi, "Intel MPI"], [srun, "srun"]] as const) {
