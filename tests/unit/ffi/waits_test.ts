@@ -10,7 +10,7 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   const begin: Presence["begin"] = (_operation, _function, scope, turn, ...peers) =>
     begun.push({ scope, turn, peers: peers as number[] }) > 0;
   const presence = { begin, end: () => {}, meetings: { enter: () => null } };
-  publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, () => 0);
+  publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, 99, () => 0);
   const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
   const table = {
     MPI_Comm_dup: makes(1, 2),

@@ -7,7 +7,7 @@ import { waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
 
 const names = namesOfFunctions();
 // From then on this rank knows functions by what stands for them.
-publishWaits({ firstRank: 0 } as unknown as Presence, { handle: 1, rank: 1 }, () => 1);
+publishWaits({ firstRank: 0 } as unknown as Presence, { handle: 1, rank: 1 }, 0, () => 1);
 const hashOf = (name: string) => [...names.keys()].find((hash) => names.get(hash) === name)!;
 
 const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;
