@@ -59,7 +59,9 @@ export class RunOrder {
     if (last.stream !== null && last.stream !== on) follow(on, last, isCapturing);
     // Each time: results are allocated there, and operands written.
     if (on !== own && !isCapturing) on.wait(own);
-    if (on === own) last.stream = own;
+    if (on !== own) return;
+    last.stream = own;
+    last.isMarked = false;
   }
 
   /** The work is on this stream. */
