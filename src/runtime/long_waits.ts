@@ -81,6 +81,8 @@ export class LongWaits {
   look(words: Int32Array, now: number = performance.now()): string | null {
     const { fields, present } = this.#reading;
     const places = placesOf(words, this.#reading);
+    // Nobody has come yet, as when a command has just made the memory.
+    if (places.length === 0) return null;
     const grace = places.length < this.#ranks ? LongWaits.#graceSeconds : 0;
     const has = (at: number, state: number) => words[at + fields.STATE] === state;
     const left = places.filter((at) => has(at, present.LEAVING) || has(at, present.LEFT_BEFORE_START));

@@ -40,6 +40,7 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
     assertEquals(waits.look(words, at * 1000), null);
   }
   assertEquals(waits.look(new Int32Array(0), 0), null);
+  assertEquals(toldOf([], 100, 2).size, 0);
 });
 
 Deno.test("LongWaits tells of ranks that wait for each other after another one has left", () => {
