@@ -213,10 +213,7 @@ export function publishWaits(
       const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, isLooked);
       if (!mismatch) return;
       end();
-      const error = mismatchError(presence, mismatch, scope, name, callHash);
-      // A call that is refused is none.
-      scope.turns--;
-      throw error;
+      refuse(presence, mismatch, scope, name, callHash);
     };
     if (ROOTED.has(name)) {
       const begin = (handle: unknown, root: number) => enter(handle, rooted(functionHash, root));
@@ -238,10 +235,7 @@ export function publishWaits(
       const isLooked = line !== null;
       const mismatch = requests &&
         presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, isLooked);
-      if (!mismatch) return;
-      const error = mismatchError(presence, mismatch, requests!, name, callHash);
-      requests!.turns--;
-      throw error;
+      if (mismatch) refuse(presence, mismatch, requests!, name, callHash);
     };
     return telling(call, begin, () => {}, parameters, `v${communicator}${isRooted ? `, v${communicator! - 1}` : ""}`);
   });
@@ -249,6 +243,13 @@ export function publishWaits(
     begin: ({ name, scope, turn, line }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER, line),
     end: () => presence.end(),
   });
+}
+
+/** Refuse a call that would wait for ever, and is none then: a rank that goes on has not made it. */
+function refuse(presence: Presence, mismatch: Mismatch, scope: Scope, name: string, callHash: number): never {
+  const error = mismatchError(presence, mismatch, scope, name, callHash);
+  scope.turns--;
+  throw error;
 }
 
 /** What a rank is told that would wait for ever. */

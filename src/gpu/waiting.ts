@@ -16,6 +16,17 @@ import { checkWatches, lookAround } from "./watch.ts";
 /** How a stream or an event tells whether all has been done. */
 type Query = (handle: bigint) => number;
 
+/** More would not fit into the words of kernels. */
+const LONGEST_PATIENCE_SECONDS = 1e9;
+
+/** How long kernels wait for other ranks: as long as a runtime's time limit, if that is longer than usual. */
+export function patienceFor(
+  { timeoutSeconds }: { readonly timeoutSeconds: number | null },
+  usualSeconds: number,
+): number {
+  return Math.min(Math.max(usualSeconds, timeoutSeconds ?? 0), LONGEST_PATIENCE_SECONDS);
+}
+
 /** So long the GPU is asked without a pause. */
 const HASTE_MILLISECONDS = 20;
 

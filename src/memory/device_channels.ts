@@ -12,6 +12,7 @@ import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
 import { CollectiveError, ConfigurationError } from "../errors.ts";
 import { type Mark, meet, type Patience } from "../gpu/kernels/meeting_kernel.ts";
 import { Stream } from "../gpu/stream.ts";
+import { patienceFor } from "../gpu/waiting.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { agree, type Agreeing } from "../runtime/agreement.ts";
@@ -31,9 +32,6 @@ const SLOT_ALIGNMENT = 2 ** 12;
 
 /** How long another rank is waited for, about, if the time limit of the runtime is no longer. */
 const PATIENCE_SECONDS = 60;
-
-/** More would not fit into the words of kernels. */
-const LONGEST_SECONDS = 1e9;
 
 const CYCLES_PER_SECOND = 2e9;
 
@@ -189,7 +187,7 @@ export function openDeviceChannels(runtime: Runtime): DeviceChannels | null {
 export function makeDeviceChannels(
   runtime: Runtime,
   bytes: number,
-  patienceSeconds = Math.min(Math.max(PATIENCE_SECONDS, runtime.timeoutSeconds ?? 0), LONGEST_SECONDS),
+  patienceSeconds = patienceFor(runtime, PATIENCE_SECONDS),
 ): DeviceChannels | null {
   const { communicator, rank, size, localSize } = runtime;
   if (size === 1) return null;

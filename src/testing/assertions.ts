@@ -203,7 +203,9 @@ export function assertAllCloseDistributed(
   }
   if (typeof expected !== "number" && dtypeInfo(expected.dtype).isComplex && !dtypeInfo(actual.dtype).isComplex) {
     throw new AssertionError({
-      message: `The expected array is ${expected.dtype}, and the actual one ${actual.dtype}.`,
+      message:
+        `The expected array is ${expected.dtype}, and the actual one ${actual.dtype}. Compare complex numbers, as ` +
+        `of actual.to({ dtype: "${expected.dtype}" }).`,
     });
   }
   const moved = typeof expected === "number" || actual.distribution.coincidesWith(expected.distribution)

@@ -13,15 +13,7 @@ import { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { PinnedBuffer } from "../../memory/pinned.ts";
 
 /** How long other ranks are waited for when nothing else is said. */
-const PATIENCE_SECONDS = 8;
-
-/** More would not fit into the words of kernels. */
-const LONGEST_SECONDS = 1e9;
-
-/** How long the products of a runtime wait for other ranks: as long as its time limit, if that is longer than usual. */
-export function patienceFor({ timeoutSeconds }: { readonly timeoutSeconds: number | null }): number {
-  return Math.min(Math.max(PATIENCE_SECONDS, timeoutSeconds ?? 0), LONGEST_SECONDS);
-}
+export const PATIENCE_SECONDS = 8;
 
 /** What is waited for, by the number in a note. */
 export const AWAITED = {

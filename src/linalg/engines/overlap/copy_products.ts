@@ -8,7 +8,8 @@ import { prepareWords } from "../../../gpu/kernels/flag_kernels.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
 import { CopyEngineProduct, exchangeBytes } from "../../../overlap/executors/copy_engine/product.ts";
-import { patienceFor } from "../../../overlap/executors/patience.ts";
+import { patienceFor } from "../../../gpu/waiting.ts";
+import { PATIENCE_SECONDS } from "../../../overlap/executors/patience.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
@@ -67,7 +68,7 @@ export interface SharedCopies {
 /** The product of a strategy. Collective. */
 export function useCopyProduct(runtime: Runtime, strategy: CopyStrategy): Use<SharedCopies> {
   const { rank: _, ...same } = strategy.problemOf(0);
-  const key = `copies ${JSON.stringify([same, strategy.variant, patienceFor(runtime)])}`;
+  const key = `copies ${JSON.stringify([same, strategy.variant, patienceFor(runtime, PATIENCE_SECONDS)])}`;
   return useShared(runtime.communicator, key, () => makeProduct(runtime, strategy), ({ product, scales, exchange }) => {
     product[Symbol.dispose]();
     scales?.free();
@@ -92,7 +93,7 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
     agree(runtime, "Matmul.plan", () => {
       scales = isQuantized(problem.types.a) ? new ScaleCells(stream) : null;
       const addresses = (scales as ScaleCells | null)?.addresses(problem.types) ?? {};
-      const options = { patienceSeconds: patienceFor(runtime) };
+      const options = { patienceSeconds: patienceFor(runtime, PATIENCE_SECONDS) };
       product = new CopyEngineProduct(stream, { ...problem, scales: addresses }, variant, peers, options);
       freeUnlessAgreed(product);
     });

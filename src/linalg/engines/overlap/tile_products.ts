@@ -7,7 +7,8 @@
 import { LocalArray } from "../../../array/local_array.ts";
 import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import type { CompiledEpilog } from "../../../overlap/executors/tile/configuration.ts";
-import { patienceFor } from "../../../overlap/executors/patience.ts";
+import { patienceFor } from "../../../gpu/waiting.ts";
+import { PATIENCE_SECONDS } from "../../../overlap/executors/patience.ts";
 import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -35,7 +36,9 @@ export interface SharedProduct {
 function keyOf(runtime: Runtime, { partition, problemOf, variant }: TileStrategy): string {
   const { dtype, narrow, isRowMajorA, isRowMajorB } = problemOf(0);
   const problem = [partition, dtype, narrow, isRowMajorA, isRowMajorB];
-  return `tile product ${JSON.stringify([problem, { ...variant, lead: String(variant.lead) }, patienceFor(runtime)])}`;
+  return `tile product ${
+    JSON.stringify([problem, { ...variant, lead: String(variant.lead) }, patienceFor(runtime, PATIENCE_SECONDS)])
+  }`;
 }
 
 /** The product of a strategy, whatever follows it; whoever makes it has compiled the kernel for `epilog`. Collective. */
@@ -56,7 +59,7 @@ function makeProduct(
 ): SharedProduct {
   const { size, rank } = runtime;
   const stream = runtime.stream!;
-  const patienceSeconds = patienceFor(runtime);
+  const patienceSeconds = patienceFor(runtime, PATIENCE_SECONDS);
   const problem = problemOf(rank);
   const symmetric = (bytes: number) =>
     allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
