@@ -16,6 +16,9 @@ interface Last {
   isMarked: boolean;
 }
 
+/** Before the first. */
+const nothing = (): Last => ({ stream: null, end: new Event(), isMarked: false });
+
 /** By the number of the GPU. */
 const lasts = new Map<number, Last>();
 
@@ -27,10 +30,7 @@ export class RunOrder {
   readonly #last: Last;
   #count = 0;
 
-  private constructor(own: Stream) {
-    const { ordinal } = own.device;
-    let last = lasts.get(ordinal);
-    if (last === undefined) lasts.set(ordinal, last = { stream: null, end: new Event(), isMarked: false });
+  private constructor(own: Stream, last: Last) {
     this.#own = own;
     this.#last = last;
   }
@@ -38,8 +38,17 @@ export class RunOrder {
   /** That of a runtime's stream. */
   static of(own: Stream): RunOrder {
     let order = orders.get(own);
-    if (order === undefined) orders.set(own, order = new RunOrder(own));
+    if (order !== undefined) return order;
+    const { ordinal } = own.device;
+    let last = lasts.get(ordinal);
+    if (last === undefined) lasts.set(ordinal, last = nothing());
+    orders.set(own, order = new RunOrder(own, last));
     return order;
+  }
+
+  /** Have a new stream stand for a GPU of its own: where a process plays several ranks, each waits for the others. */
+  static apart(own: Stream): void {
+    orders.set(own, new RunOrder(own, nothing()));
   }
 
   /** How often something has begun, or waited for what is elsewhere. */

@@ -8,6 +8,7 @@ import { CollectiveError, type DType, dtypeInfo, LocalArray, type Runtime, Strea
 import { CublasComputeType } from "../../ffi/cuda/cublaslt.ts";
 import { inMemory } from "../../src/blas/gemm.ts";
 import type { AccumulatorDType } from "../../src/dtype/dtype.ts";
+import { RunOrder } from "../../src/gpu/run_order.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { clearOnDevice, copyToDevice } from "../../src/memory/copy.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
@@ -141,6 +142,7 @@ export function checkCopyEngineProduct(runtime: Runtime, given: CopyEngineCase):
   );
   const played = ranks.map((rank) => {
     const stream = new Stream(device);
+    RunOrder.apart(stream);
     const matrix = (
       type: DType,
       rows: [number, number],

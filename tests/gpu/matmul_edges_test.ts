@@ -150,7 +150,7 @@ gpuTest("a stream that dies before its plan: an error that says so, and the plan
   runtime.stream!.wait(stream);
   stream[Symbol.dispose]();
   assertMatrix(before, expected, "executed before");
-  assertThrowsEverywhere(runtime, () => object.execute(), StateError, "Stream was disposed of");
+  assertThrowsEverywhere(runtime, () => object.execute(), StateError, "stream was disposed of");
   assertMatrix(object.execute({ stream: runtime.stream }), expected, "on the runtime's stream");
   using other = new Stream(runtime.stream!.device);
   const d = object.execute({ stream: other });

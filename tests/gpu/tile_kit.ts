@@ -13,6 +13,7 @@ import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { Graph } from "../../src/gpu/graph.ts";
+import { RunOrder } from "../../src/gpu/run_order.ts";
 import { Stream } from "../../src/gpu/stream.ts";
 
 /** A product of all ranks together: k is that of all of them. */
@@ -156,6 +157,7 @@ export function checkTileProduct(runtime: Runtime, given: TileCase): void {
 
   const played = ranks.map((rank, i) => {
     const stream = new Stream(device);
+    RunOrder.apart(stream);
     const problem = problemOf(rank);
     const rectangles = rectanglesOf(problem, kParts[rank]);
     const upload = (values: Float32Array, type: typeof typeA) => {
