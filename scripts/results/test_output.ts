@@ -66,30 +66,24 @@ function writtenName(name: string): string {
 
 type Register = (...values: unknown[]) => void;
 type Body = (...values: never[]) => unknown;
+type Each = (cases: unknown) => Register;
 
-/** A test's body that tells when it begins and ends, under a name that it finds among what it is given. */
-function toldBody(body: Body, nameOf: (values: readonly unknown[]) => string): (...values: unknown[]) => Promise<void> {
-  const begun = new Set<string>();
+/** A test's body that tells when it begins and ends. */
+function toldBody(name: string, body: Body): (...values: never[]) => Promise<void> {
+  let hasBegun = false;
   return async (...values) => {
-    const name = current = nameOf(values);
+    current = name;
     // Deno may run it again.
-    tell({ started: name, isAgain: begun.has(name) });
-    begun.add(name);
+    tell({ started: name, isAgain: hasBegun });
+    hasBegun = true;
     try {
-      await body(...values as never[]);
+      await body(...values);
       tell({ ended: name, error: null });
     } catch (error) {
       tell({ ended: name, error: String(error) });
       throw error;
     }
   };
-}
-
-/** The name of the test whose context is among these values. */
-function nameIn(values: readonly unknown[]): string {
-  const isContext = (value: unknown): value is Deno.TestContext =>
-    typeof value === "object" && value !== null && "step" in value && "origin" in value;
-  return writtenName(values.findLast(isContext)?.name ?? "a test without a name");
 }
 
 function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): Register {
@@ -102,30 +96,59 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
     // The same name wherever it is left out, also for filters.
     const { name: bare, reason } = ignore ? splitReason(given) : { name: given, reason: undefined };
     const name = writtenName(bare);
-    register({
-      ...definition,
-      name: bare,
-      fn: toldBody(definition.fn, () => name),
-    });
+    register({ ...definition, name: bare, fn: toldBody(name, definition.fn) });
     tell({ registered: { name, isIgnored: ignore, isOnly: only, ...reason !== undefined && { reason } } });
   };
 }
 
-/** `each` names its tests by itself: they are told of when they begin. */
-function tellingOfEach(each: (cases: unknown) => Register): (cases: unknown) => Register {
-  const told = (value: unknown) => typeof value === "function" ? toldBody(value as Body, nameIn) : value;
-  const inside = (value: unknown) =>
-    typeof value === "object" && value !== null && "fn" in value ? { ...value, fn: told(value.fn) } : told(value);
-  return (cases) => {
-    const register = each(cases);
-    return (...values) => register(...values.map(inside));
+/** A value in the name of a test of `each`, by the mark that it takes the place of. */
+function textOf(mark: string, value: unknown): string {
+  if (mark === "%s") return String(value);
+  if (mark === "%f") return String(Number(value));
+  if (mark === "%d" || mark === "%i") return String(Math.trunc(Number(value)));
+  if (typeof value === "string") return value;
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
+}
+
+/** The name of a test of `each`, as Deno makes it of the template. */
+function caseName(template: string, row: unknown, index: number): string {
+  const values = Array.isArray(row) ? [...row] : [row];
+  return template.replace(/%[sdifjoO#%]|\$[\w$]+(?:\.[\w$]+)*/g, (mark) => {
+    if (mark === "%%") return "%";
+    if (mark === "%#") return String(index);
+    if (!mark.startsWith("$")) return textOf(mark, values.shift());
+    const names = mark.slice(1).split(".");
+    return textOf("$", names.reduce((value, name) => (value as Record<string, unknown> | null)?.[name], row));
+  });
+}
+
+/** `each` that registers each of its tests by itself: that of Deno tells nobody what they are called. */
+function tellingEach(register: Register, each: Each): Each {
+  return (cases) => (name, ...rest) => {
+    const [options, body] = typeof rest[0] === "function" ? [{}, rest[0]] : rest as [object, Body];
+    // What is no test is refused in Deno's own words.
+    if (!Array.isArray(cases) || typeof name !== "string" || typeof body !== "function") {
+      return each(cases)(name, ...rest);
+    }
+    for (const [index, row] of cases.entries()) {
+      const values = Array.isArray(row) ? row : [row];
+      register({
+        ...options,
+        name: caseName(name, row, index),
+        fn: (context: Deno.TestContext) => body(...values as never[], context as never),
+      });
+    }
   };
 }
 
 /** A function that registers tests, with all that it has, telling of them. */
 function tellingAll(register: Register, marks: Partial<Deno.TestDefinition> = {}): Register {
-  const each = "each" in register && { each: tellingOfEach(register.each as Parameters<typeof tellingOfEach>[0]) };
-  return Object.assign(telling(register, marks), register, each);
+  const told = telling(register, marks);
+  return Object.assign(told, register, "each" in register && { each: tellingEach(told, register.each as Each) });
 }
 
 /** What runs around tests: of its errors this reporter says little. */

@@ -48,6 +48,16 @@ for (const mpi of launchers) {
     assertEquals(stdout.trim().split("\n").at(-1), "3 passed, 1 failed, 1 skipped", stdout);
   });
 
+  Deno.test(`cluster-test names cases that have not begun, and runs them after one that dies [${mpi.name}]`, async () => {
+    const named = (index: number, name: string, extents: string) =>
+      `  case ${index} of 100%, the ${name} with ${extents} extents ([object Object]) … `;
+    const { code, stdout } = await clusterTest("--ranks", "1", "dying_case.ts");
+    assertEquals(code, 1, stdout);
+    assertStringIncludes(stdout, `${named(0, "first", "2")}ok\n`);
+    assertStringIncludes(stdout, `${named(1, "second", "undefined")}FAILED on rank 0\n`);
+    assertStringIncludes(stdout, `${named(2, "third", "undefined")}ok\n`);
+  });
+
   Deno.test(`cluster-test tells of the rank that failed, with its stack, and once [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const [junit, json, tap] = ["a.xml", "a.json", "a.tap"].map((name) => `${folder.path}/${name}`);
