@@ -142,6 +142,10 @@ export async function exitCodeOf(command: () => Promise<number>): Promise<number
       complain(oneLine(error));
       return error.code;
     }
+    if (error instanceof Deno.errors.NotCapable) {
+      complain(`${oneLine(error)}; commands start other programs and load libraries: start them by deno run -A`);
+      return 1;
+    }
     if (!isSystemError(error)) throw error;
     complain(isDiskFull(error) ? `the output cannot be written: ${oneLine(error)}` : oneLine(error));
     return 1;

@@ -76,7 +76,8 @@ export function scriptOfUser(name: string): string {
   const path = userPath(name);
   try {
     if (Deno.statSync(path).isFile) return path;
-  } catch {
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
     throw new CommandError(`there is no file ${path}`);
   }
   throw new CommandError(`${path} is no file`);

@@ -82,6 +82,7 @@ export async function identifyLauncher({ path, source }: Candidate): Promise<Lau
     const found = parseLauncherVersion(text);
     return found ? { path, source, ...found } : "it is none of Open MPI's, MPICH's and Slurm's launchers";
   } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
     return error instanceof Deno.errors.NotFound ? "there is no such file" : (error as Error).message;
   }
 }
@@ -117,7 +118,8 @@ export async function findLaunchers(): Promise<Launcher[]> {
     try {
       const real = Deno.realPathSync(path);
       return seen.has(real) ? false : seen.add(real);
-    } catch {
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) throw error;
       return false;
     }
   });

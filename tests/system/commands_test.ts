@@ -31,6 +31,20 @@ Deno.test("commands refuse arguments and options that they do not know, before t
   }
 });
 
+Deno.test("commands that lack permissions say what they need", async () => {
+  const deno = ["--allow-run=deno"];
+  for (
+    const given of [[], ["--allow-read"], ["--allow-read", "--allow-env", "--allow-sys"], ["--allow-env", ...deno]]
+  ) {
+    for (const command of [["doctor"], ["demo"], ["run", "-n", "1", "fixtures/ranks.ts"]]) {
+      const args = ["run", "--no-prompt", "--no-check", ...given, `${root}scripts/main.ts`, ...command];
+      const { code, stdout, stderr } = await finish(start(Deno.execPath(), args, { cwd: `${root}tests/system` }));
+      assertEquals([code, stdout], [1, ""], `${given} ${command}: ${stderr}`);
+      assertMatch(stderr, /^error: Requires \w+ access.*deno run -A\n$/, `${given} ${command}`);
+    }
+  }
+});
+
 /** A launcher that is none: for `--version` it is Open MPI's, and what it is to start it does in its own way. */
 function fakeLauncher(folder: string, does: string): string {
   const path = `${folder}/mpirun`;
