@@ -142,7 +142,7 @@ clusterTest("solve and eigh of nothing are nothing", (runtime) => {
   for (const dtype of DTYPES) {
     for (const assume of ASSUMPTIONS) {
       for (const shape of [[0], [0, 0], [0, 3], [4, 0]]) {
-        using a = place(runtime, dense(shape[0], shape[0], () => [0, 0]), dtype);
+        using a = place(runtime, identity(shape[0]), dtype);
         using b = DistributedArray.zeros(runtime, shape, Replicated, { dtype });
         using x = solve(a, b, { assume });
         assertEquals([x.shape, x.dtype, x.local.size], [shape, dtype, 0]);
@@ -285,7 +285,10 @@ clusterTest("a matrix that LAPACK refuses is an error on every rank", (runtime) 
     using singular = place(runtime, dense(3, 3, (i, j) => [[[2, 1, 1], [0, 1, 3], [2, 2, 4]][i][j], 0]), dtype);
     using indefinite = place(runtime, dense(3, 3, (i, j) => [[[1, 0, 0], [2, 1, 0], [0, 0, 1]][i][j], 0]), dtype);
     using b = place(runtime, integers(3, 2, 1), dtype);
-    refused(() => solve(singular, b), "solve: the matrix is singular: pivot 3 is zero.");
+    using none = place(runtime, dense(3, 0, () => [0, 0]), dtype);
+    for (const right of [b, none]) {
+      refused(() => solve(singular, right), "solve: the matrix is singular: pivot 3 is zero.");
+    }
     refused(
       () => solve(indefinite, b, { assume: "positive_definite" }),
       "solve: the matrix is not positive definite: its leading minor of order 2 is not positive.",

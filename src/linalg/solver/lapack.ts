@@ -66,14 +66,17 @@ class LapackCall {
 
 /** Get ready to solve A X = B, both column-major: A is overwritten, B becomes X. */
 export function prepareSolution(lapack: Lapack, a: LocalArray, b: LocalArray, assume: Assumption): Computation {
-  if (b.size === 0) return { results: [b], scratch: [a], run: () => null };
-  const [n, k] = [integers(b.shape[0]), integers(b.shape[1] ?? 1)];
+  if (a.size === 0) return { results: [b], scratch: [a], run: () => null };
+  // Without any, some LAPACKs do not look at A.
+  const sides = b.size > 0 ? b : LocalArray.zeros(b.dtype, [b.shape[0]]);
+  const [n, k] = [integers(b.shape[0]), integers(sides.shape[1] ?? 1)];
   const isGeneral = assume === "general";
   const pivots = LocalArray.empty("int32", [isGeneral ? b.shape[0] : 0]);
   const call = isGeneral
-    ? new LapackCall(lapack, "gesv", 0, [n, k, a, n, pivots, b, n])
-    : new LapackCall(lapack, "posv", 1, [character("L"), n, k, a, n, b, n]);
-  return { results: [b], scratch: [a, pivots], run: () => faultOfElements(a, isGeneral) ?? call.run() };
+    ? new LapackCall(lapack, "gesv", 0, [n, k, a, n, pivots, sides, n])
+    : new LapackCall(lapack, "posv", 1, [character("L"), n, k, a, n, sides, n]);
+  const scratch = sides === b ? [a, pivots] : [a, pivots, sides];
+  return { results: [b], scratch, run: () => faultOfElements(a, isGeneral) ?? call.run() };
 }
 
 /** Get ready to find the eigenvalues of a column-major A, which becomes its eigenvectors; its lower triangle is read. */
