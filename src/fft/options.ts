@@ -45,7 +45,8 @@ export interface TransformOptions extends FFTPlanOptions {
   /** Write the result into the operand's memory. False if left out. */
   inplace?: boolean;
   /**
-   * Which engine; `auto` takes `fftw` on CPUs, `cufft` on GPUs. `cufftmp` leaves all of a transform to cuFFTMp, which works in
+   * Which engine; `auto` takes `fftw` on CPUs, `cufft` on GPUs, where class FFT takes `cufftmp` for what that was measured to
+   * be faster in. `cufftmp` leaves all of a transform to cuFFTMp, which works in
    * symmetric memory: in place in an operand in such memory, else with copies there and back.
    */
   engine?: FFTEngineName;

@@ -148,12 +148,18 @@ function tryRow(runtime: Runtime, row: Row): void {
   const reset = (operand: DistributedArray) =>
     isChecked ? transform.resetOperands(operand) : transform.resetOperandsUnchecked(operand);
   const n = volume(real);
-  const assertClose = (array: DistributedArray, value: (...index: number[]) => Scalar, scale: number) => {
+  /** Each of so many transforms, one after the other, rounds as much: there and back cuFFT's are 1.19e-6 off at times. */
+  const assertClose = (
+    array: DistributedArray,
+    value: (...index: number[]) => Scalar,
+    scale: number,
+    transforms: number,
+  ) => {
     using wanted = DistributedArray.generate(runtime, array.shape, array.distribution, value, { dtype: array.dtype });
     let worst = 0;
     const [mine, theirs] = [array.local.toNumbers(), wanted.local.toNumbers()];
     for (let j = 0; j < mine.length; j++) worst = Math.max(worst, Math.abs(mine[j] - theirs[j]));
-    assert(worst < (isSingle ? 1e-6 : 1e-12) * scale, `${name}: the error is ${worst}`);
+    assert(worst < (isSingle ? 1e-6 : 1e-12) * transforms * scale, `${name}: the error is ${worst}`);
   };
   for (const [i, frequency] of frequencies.entries()) {
     if (i > 0) reset(operands[i]);
@@ -172,15 +178,15 @@ function tryRow(runtime: Runtime, row: Row): void {
       if (type === "r2c") return n / 2 * (is(frequency) + is(opposite));
       return n * is(direction === "forward" ? frequency : opposite);
     };
-    assertClose(result, expected, n);
+    assertClose(result, expected, n, 1);
     if (type !== "c2c" || i === 0) continue;
     reset(result);
     using back = transform.execute({ direction: direction === "forward" ? "inverse" : "forward" });
     const { complex } = wave(real, frequency);
-    assertClose(back, (...index) => complex(...index).map((part) => n * part) as [number, number], n);
+    assertClose(back, (...index) => complex(...index).map((part) => n * part) as [number, number], n, 2);
     reset(back);
     using again = transform.execute({ direction });
-    assertClose(again, (...index) => n * expected(...index), n * n);
+    assertClose(again, (...index) => n * expected(...index), n * n, 3);
   }
 }
 
