@@ -23,6 +23,7 @@ import {
 } from "../results/merge.ts";
 import { jobName, json, junit, tap } from "../results/reports.ts";
 import { fetchModules } from "../launch/modules.ts";
+import { isThisHost, nameOf } from "../launch/allocation.ts";
 import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
 import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
@@ -323,6 +324,7 @@ async function runJobs(
   const progress = jobProgress(jobs.length);
   let failure: unknown = null;
   let reason: string | null = null;
+  let canPrint = true;
   for (const [i, job] of jobs.entries()) {
     const at = results.length;
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
@@ -332,6 +334,7 @@ async function runJobs(
           names.set(job.file, await namesOfTests(launcher, job.file, settings));
         }
         results.push(unstarted(job, reason, names.get(job.file), settings.filter));
+        if (canPrint) printFile(results.at(-1)!);
         continue;
       }
       const result = await runWithRetries(launcher, job, settings, retries, progress, (made) => results[at] = made);
@@ -344,6 +347,9 @@ async function runJobs(
       else if (earlier === undefined) results[at] = error.result;
       else results[at] = { ...withEarlier(error.result, earlier), attempts: (earlier.attempts ?? 1) + 1 };
       reason = why;
+      canPrint = error instanceof Interruption;
+      progress.end();
+      if (canPrint) printFile(results[at]);
     }
   }
   progress.end();
@@ -380,11 +386,15 @@ export async function clusterTests(args: string[]): Promise<number> {
   const reports = (["junit", "json", "tap"] as const).flatMap((format) =>
     values[format] === undefined ? [] : [[format, userPath(values[format])] as const]
   );
-  for (const [format, path] of reports) checkWritable(path, `--${format}`);
+  for (const [i, [format, path]] of reports.entries()) {
+    const other = reports.slice(0, i).find((report) => report[1] === path);
+    if (other !== undefined) throw new CommandError(`--${other[0]} and --${format} name the same file, ${path}`);
+    checkWritable(path, `--${format}`);
+  }
   if (jobs.length === 0) console.log(`no job is in shard ${values.shard}: there are fewer`);
   const coverage = values.coverage === undefined ? null : userPath(values.coverage);
-  if (coverage !== null && (place.hosts?.length ?? 0) > 1) {
-    throw new CommandError("--coverage counts what ranks of this machine run: leave it out, or name one host");
+  if (coverage !== null && place.hosts?.some((host) => !isThisHost(nameOf(host)))) {
+    throw new CommandError("--coverage counts what ranks of this machine run: leave it out, or name this host alone");
   }
   const launcher = await findLauncher(values.mpirun);
   try {
@@ -405,9 +415,10 @@ export async function clusterTests(args: string[]): Promise<number> {
   const how = { retries, failFast: values["fail-fast"], isReported };
   const { results, failure } = await runJobs(launcher, jobs, settings, how);
   const unwritten = writeReports(reports, results);
+  const counts = count(results.flatMap(({ tests }) => tests));
+  if (failure instanceof Interruption) console.log(`\n${summary(counts)}`);
   if (failure !== null) throw failure;
   const isCounted = coverage === null || await tellCoverage(coverage);
-  const counts = count(results.flatMap(({ tests }) => tests));
   console.log(`\n${summary(counts)}`);
   if (unwritten.length > 0) throw new CommandError(unwritten.join("; "), 1);
   const total = Object.values(counts).reduce((sum, number) => sum + number);

@@ -49,7 +49,8 @@ export function hostsOf({ hosts }: Allocation): readonly string[] {
   return hosts.length === 1 && isThisHost(nameOf(hosts[0])) ? [] : hosts;
 }
 
-function isThisHost(name: string): boolean {
+/** Whether a name is that of this machine. */
+export function isThisHost(name: string): boolean {
   const short = (text: string) => text.split(".")[0];
   return name === "localhost" || short(name) === short(hostname());
 }

@@ -20,7 +20,7 @@ interface Call extends Required<Pick<DrawnEvent, "name" | "ts" | "dur">> {
   depth: number;
 }
 
-const [width, margin, rowHeight, letterWidth, narrowest] = [1600, 120, 16, 6.2, 0.5];
+const [width, leastMargin, rowHeight, letterWidth, narrowest] = [1600, 120, 16, 6.2, 0.5];
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const xml = (text: string) => text.replaceAll(/[&<>"]/g, (sign) => escapes[sign]);
 
@@ -49,18 +49,21 @@ export function traceSvg(trace: { traceEvents: readonly DrawnEvent[] }): string 
   const starts = calls.map(({ ts }) => ts!);
   const begin = starts.reduce((least, ts) => Math.min(least, ts), Infinity);
   const end = calls.reduce((most, { ts, dur }) => Math.max(most, ts! + dur!), -Infinity);
-  const scale = (width - margin) / Math.max(1, end - begin);
   const namesOf = (kind: string, keyOf: (event: DrawnEvent) => string) =>
     new Map(trace.traceEvents.filter(({ name }) => name === kind).map((e) => [keyOf(e), String(e.args?.name)]));
   const processes = namesOf("process_name", ({ pid }) => `${pid}`);
   const threads = namesOf("thread_name", ({ pid, tid }) => `${pid} ${tid}`);
   const lanes = Map.groupBy(calls, ({ pid, tid }) => `${pid} ${tid}`);
+  const titleOf = (key: string, [{ pid }]: readonly DrawnEvent[]) =>
+    [processes.get(`${pid}`) ?? `process ${pid}`, threads.get(key) ?? []].flat().join(", ");
+  const longest = Array.from(lanes, ([key, lane]) => titleOf(key, lane).length).reduce((a, b) => Math.max(a, b), 0);
+  const margin = Math.max(leastMargin, longest * letterWidth + 8);
+  const scale = (width - margin) / Math.max(1, end - begin);
   const drawn: string[] = [];
   let top = rowHeight;
   for (const [key, lane] of lanes) {
     const nested = nest(lane);
-    const { pid } = lane[0];
-    const title = [processes.get(`${pid}`) ?? `process ${pid}`, threads.get(key) ?? []].flat().join(", ");
+    const title = titleOf(key, lane);
     drawn.push(`<text class="lane" x="4" y="${top + 12}">${xml(title)}</text>`);
     for (const { name, ts, dur, depth } of nested) {
       const size = dur * scale;

@@ -265,6 +265,12 @@ Deno.test("cluster-test ends after a failure if it is told to, and says which te
   const args = ["--ranks", "1,2", "--fail-fast", "--json", report, "empty.ts", "fails.ts", "throws.ts"];
   const { code, stdout } = await onNewest([...args, "--filter", "/on rank|left out/"]);
   assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 7 not run, 2 filtered out"]);
+  const leftOut = stdout.match(/^ {2}(.*) … not run: --fail-fast, after empty\.ts on 1 rank$/gm);
+  assertEquals(leftOut?.length, 7, stdout);
+  assertMatch(
+    stdout,
+    /^fails\.ts on 2 ranks.*\n {2}passes everywhere … filtered out.*\n {2}fails on rank 1 … not run/m,
+  );
   const { jobs } = JSON.parse(Deno.readTextFileSync(report)) as { jobs: FileResult[] };
   const told = jobs.slice(1).flatMap(({ file, ranks, tests }) =>
     tests.map(({ name, outcome, details }) => [file, ranks, name, outcome, details])
@@ -283,6 +289,21 @@ Deno.test("cluster-test ends after a failure if it is told to, and says which te
     whole("throws.ts", 1),
     whole("throws.ts", 2),
   ]);
+});
+
+Deno.test("cluster-test refuses two reports in one file, and to count what other machines run", async () => {
+  using folder = temporaryFolder();
+  const report = `${folder.path}/report`;
+  for (
+    const [args, words] of [
+      [["--junit", report, "--json", report], `--junit and --json name the same file, ${report}`],
+      [["--coverage", report, "--hosts", "elsewhere:2"], "name this host alone"],
+    ] as const
+  ) {
+    const { code, stdout, stderr } = await onNewest(["--ranks", "1", ...args, "passing_test.ts"]);
+    assertEquals([code, stdout], [2, ""], stderr);
+    assertStringIncludes(stderr, words);
+  }
 });
 
 Deno.test("cluster-test --coverage counts what any rank has run", async () => {
@@ -361,8 +382,12 @@ Deno.test("cluster-test that is interrupted reports what has run, and what has n
   const ended = finish(child);
   while (!existsSync(begun)) await new Promise((resolve) => setTimeout(resolve, 50));
   child.kill("SIGTERM");
-  const { code, stderr } = await ended;
+  const { code, stdout, stderr } = await ended;
   assertEquals(code, 143, stderr);
+  assertMatch(stdout, /^ {2}takes long … FAILED.*\n {4}.*the job was interrupted/m);
+  assertStringIncludes(stdout, "  comes later … not run: ");
+  assertStringIncludes(stdout, "  (the whole file) … not run: the command was interrupted\n");
+  assertEquals(stdout.trim().split("\n").at(-1), "3 passed, 1 failed, 2 not run");
   const { counts, jobs } = JSON.parse(Deno.readTextFileSync(report));
   assertEquals(counts, { ...NONE, passed: 3, failed: 1, "not run": 2 }, JSON.stringify(jobs));
   const [, , { tests }, last] = jobs;

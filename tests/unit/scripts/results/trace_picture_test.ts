@@ -42,3 +42,11 @@ Deno.test("traceSvg() draws a lane a rank, calls below those that they are in, a
   }
   assert(traceSvg({ traceEvents: [] }).includes("no calls"));
 });
+
+Deno.test("traceSvg() leaves room for the longest title of a lane", () => {
+  const title = "stream 1 (arrivals)";
+  const named = { name: "thread_name", ph: "M", pid: 0, tid: 0, args: { name: title } };
+  const svg = traceSvg({ traceEvents: [named, ...traceEvents] });
+  const [x] = [...svg.matchAll(/<rect x="([\d.]+)"/g)].map((match) => Number(match[1]));
+  assert(x >= 4 + 6 * `rank 0, ${title}`.length, svg);
+});
