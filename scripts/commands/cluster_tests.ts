@@ -325,6 +325,15 @@ async function runJobs(
   let failure: unknown = null;
   let reason: string | null = null;
   let canPrint = true;
+  const print = (result: FileResult) => {
+    try {
+      progress.end();
+      if (canPrint) printFile(result);
+    } catch {
+      // Reports are written all the same.
+      canPrint = false;
+    }
+  };
   for (const [i, job] of jobs.entries()) {
     const at = results.length;
     progress.update(jobName({ ...job, file: shortName(job.file) }), i);
@@ -334,7 +343,7 @@ async function runJobs(
           names.set(job.file, await namesOfTests(launcher, job.file, settings));
         }
         results.push(unstarted(job, reason, names.get(job.file), settings.filter));
-        if (canPrint) printFile(results.at(-1)!);
+        print(results.at(-1)!);
         continue;
       }
       const result = await runWithRetries(launcher, job, settings, retries, progress, (made) => results[at] = made);
@@ -348,8 +357,7 @@ async function runJobs(
       else results[at] = { ...withEarlier(error.result, earlier), attempts: (earlier.attempts ?? 1) + 1 };
       reason = why;
       canPrint = error instanceof Interruption;
-      progress.end();
-      if (canPrint) printFile(results[at]);
+      print(results[at]);
     }
   }
   progress.end();
