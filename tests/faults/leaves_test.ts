@@ -101,6 +101,15 @@ testUnderEveryMpi("ranks that leave early do not disturb others that work or wai
   assertEquals(output.match(/is done/g)?.length, 4, output);
 });
 
+testUnderEveryMpi("a rank that has ended says for whom it waits, and the job goes on", async (mpi) => {
+  const { code, output, left } = await run(mpi, 2, "works_on", "");
+  assertEquals([code, left, output.match(/is done/g)?.length], [0, [], 2], output);
+  const told =
+    `distmath: rank 1 has ended, and has waited for more than ${PEACE_SECONDS} s for the others of this machine ` +
+    "to end: rank 0, which is in no call that waits. The job goes on.";
+  assertEquals(output.split(told).length, 2, output);
+});
+
 testUnderEveryMpi("a message that is awaited beside other work, and never comes, disturbs nobody", async (mpi) => {
   const { code, output } = await run(mpi, 2, "awaits_in_peace", "");
   assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
