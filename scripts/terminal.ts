@@ -255,3 +255,17 @@ function columnsOfTerminal(): number {
 export function jobProgress(jobs: number): ProgressBar {
   return new ProgressBar(jobs, { format: String, hasLines: false });
 }
+
+/** The exit codes of what these signals end. */
+export const signalCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+/** Have Ctrl-C, SIGTERM and SIGHUP call what `handler` returns for their exit code, until disposed of. */
+export function onSignals(handler: (code: number) => () => void): Disposable {
+  const handlers = Object.entries(signalCodes).map(([name, code]) => [name as Deno.Signal, handler(code)] as const);
+  for (const [signal, handle] of handlers) Deno.addSignalListener(signal, handle);
+  return {
+    [Symbol.dispose]() {
+      for (const [signal, handle] of handlers) Deno.removeSignalListener(signal, handle);
+    },
+  };
+}

@@ -8,7 +8,7 @@ import { joined, textOf } from "./bytes_as_text.ts";
 import { removeAbandonedFiles, removeFilesOfDead } from "./abandoned_files.ts";
 import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
-import { CommandError } from "../terminal.ts";
+import { CommandError, onSignals, signalCodes } from "../terminal.ts";
 import { withPermissions } from "./deno_flags.ts";
 
 export interface JobOptions extends Launch {
@@ -48,20 +48,6 @@ const graceMilliseconds = 3000;
 
 /** The start of a line is shown after this long if it is to be shown at all. */
 const partMilliseconds = 100;
-
-/** The exit codes of what these signals end. */
-const signalCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
-
-/** Have Ctrl-C, SIGTERM and SIGHUP call what `handler` returns for their exit code, until disposed of. */
-function onSignals(handler: (code: number) => () => void): Disposable {
-  const handlers = Object.entries(signalCodes).map(([name, code]) => [name as Deno.Signal, handler(code)] as const);
-  for (const [signal, handle] of handlers) Deno.addSignalListener(signal, handle);
-  return {
-    [Symbol.dispose]() {
-      for (const [signal, handle] of handlers) Deno.removeSignalListener(signal, handle);
-    },
-  };
-}
 
 const PARENT_MILLISECONDS = 500;
 

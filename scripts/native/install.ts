@@ -6,7 +6,7 @@
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { nativePrefix, taskCommand } from "../../internals.ts";
-import { CommandError, formatBytes, ProgressBar } from "../terminal.ts";
+import { CommandError, formatBytes, onSignals, ProgressBar } from "../terminal.ts";
 import { findPip } from "./python.ts";
 import { downloadBytes, type NativeSet, pinnedPackages, sets } from "./sets.ts";
 
@@ -196,13 +196,15 @@ async function runPip(python: string, staging: string, set: NativeSet): Promise<
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  let isInterrupted = false;
-  const interrupt = () => {
-    isInterrupted = true;
-    child.kill("SIGTERM");
-  };
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-  for (const signal of signals) Deno.addSignalListener(signal, interrupt);
+  let interruption: number | null = null;
+  using _signals = onSignals((code) => () => {
+    interruption = code;
+    try {
+      child.kill("SIGTERM");
+    } catch {
+      // It has ended by itself.
+    }
+  });
 
   const bar = new ProgressBar(downloadBytes(set));
   let step = "asking for the wheels";
@@ -220,10 +222,11 @@ async function runPip(python: string, staging: string, set: NativeSet): Promise<
   };
   try {
     const [status] = await Promise.all([child.status, read(child.stdout), read(child.stderr)]);
-    if (isInterrupted) throw new CommandError("native install was interrupted; nothing was installed", 130);
+    if (interruption !== null) {
+      throw new CommandError("native install was interrupted; nothing was installed", interruption);
+    }
     if (!status.success) throw new CommandError(`native install: ${explainPip(output)}; nothing was installed`, 1);
   } finally {
-    for (const signal of signals) Deno.removeSignalListener(signal, interrupt);
     clearInterval(timer);
     bar.end();
     await child.stdin.abort().catch(() => {});

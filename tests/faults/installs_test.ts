@@ -33,7 +33,7 @@ async function stall(folder: string): Promise<{ child: Deno.ChildProcess; leavin
 
 Deno.test("an install that is interrupted takes pip along, and leaves nothing", async () => {
   using folder = temporaryFolder();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  for (const [signal, exitCode] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
     using stalled = await stall(folder.path);
     const faultAt = Date.now();
     stalled.child.kill(signal);
@@ -43,7 +43,7 @@ Deno.test("an install that is interrupted takes pip along, and leaves nothing", 
     assertCleanEnd(result, {
       rank: null,
       why,
-      code: 130,
+      code: exitCode,
       faultAt,
       files: { folder: folder.path, names: ["cpu.lock"] },
     });
