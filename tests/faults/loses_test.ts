@@ -15,11 +15,13 @@ import { assertCleanEnd } from "./clean_end.ts";
 const script = fileURLToPath(new URL("./fixtures/loses.ts", import.meta.url));
 const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
-const FULL_DISK = String.raw`ConfigurationError: .*a\.npy: No space left on device .*check permissions and free space`;
+const fullDisk = (name: string) =>
+  String.raw`ConfigurationError: .*${name}: No space left on device .*check permissions and free space`;
 
 /** What is lost, and the words on it. */
 const FAULTS: readonly [fault: string, words: string][] = [
-  ["full disk", FULL_DISK],
+  ["full disk", fullDisk("a.npy")],
+  ["full disk, several arrays", fullDisk("b.npz")],
   [
     "cut short",
     String.raw`ConfigurationError: .*a\.npy: the file is too short: .* but it has 200\. Write it again`,
@@ -29,7 +31,7 @@ const FAULTS: readonly [fault: string, words: string][] = [
     String.raw`ConfigurationError: .*a\.npy: This is no \.npy file that distmath can read: .*Write it again`,
   ],
   ["lost library", String.raw`.*is gone.*\(on rank 1 of 2\)$`],
-  ["full disk again", FULL_DISK],
+  ["full disk again", fullDisk("a.npy")],
 ];
 
 /** Why something is not lost here, or not under this MPI; null if it is. */
