@@ -396,13 +396,22 @@ export async function clusterTests(args: string[]): Promise<number> {
   );
   for (const [i, [format, path]] of reports.entries()) {
     const other = reports.slice(0, i).find((report) => report[1] === path);
-    if (other !== undefined) throw new CommandError(`--${other[0]} and --${format} name the same file, ${path}`);
+    if (other !== undefined) {
+      throw new CommandError(
+        `--${other[0]} and --${format} name the same file, ${path}: give each report one of its own`,
+      );
+    }
     checkWritable(path, `--${format}`);
   }
   if (jobs.length === 0) console.log(`no job is in shard ${values.shard}: there are fewer`);
   const coverage = values.coverage === undefined ? null : userPath(values.coverage);
-  if (coverage !== null && place.hosts?.some((host) => !isThisHost(nameOf(host)))) {
-    throw new CommandError("--coverage counts what ranks of this machine run: leave it out, or name this host alone");
+  const elsewhere = place.hosts?.find((host) => !isThisHost(nameOf(host)));
+  if (coverage !== null && elsewhere !== undefined) {
+    throw new CommandError(
+      `--coverage counts what ranks of this machine run, not of ${
+        nameOf(elsewhere)
+      }: leave it out, or name this host alone`,
+    );
   }
   const launcher = await findLauncher(values.mpirun);
   try {
