@@ -148,7 +148,8 @@ function tryRow(runtime: Runtime, row: Row): void {
   const reset = (operand: DistributedArray) =>
     isChecked ? transform.resetOperands(operand) : transform.resetOperandsUnchecked(operand);
   const n = volume(real);
-  /** Each of so many transforms, one after the other, rounds as much: there and back cuFFT's are 1.19e-6 off at times. */
+  /** cuFFT's errors of complex64 there and back are beyond those of one transform, by torch.fft as well: 1.19e-6 at times. */
+  const roundings = (transforms: number) => isSingle && runtime.stream !== null ? transforms : 1;
   const assertClose = (
     array: DistributedArray,
     value: (...index: number[]) => Scalar,
@@ -159,7 +160,7 @@ function tryRow(runtime: Runtime, row: Row): void {
     let worst = 0;
     const [mine, theirs] = [array.local.toNumbers(), wanted.local.toNumbers()];
     for (let j = 0; j < mine.length; j++) worst = Math.max(worst, Math.abs(mine[j] - theirs[j]));
-    assert(worst < (isSingle ? 1e-6 : 1e-12) * transforms * scale, `${name}: the error is ${worst}`);
+    assert(worst < (isSingle ? 1e-6 : 1e-12) * roundings(transforms) * scale, `${name}: the error is ${worst}`);
   };
   for (const [i, frequency] of frequencies.entries()) {
     if (i > 0) reset(operands[i]);

@@ -32,9 +32,11 @@ Deno.test("commands refuse arguments and options that they do not know, before t
 });
 
 Deno.test("commands that lack permissions say what they need", async () => {
-  const deno = ["--allow-run=deno"];
   for (
-    const given of [[], ["--allow-read"], ["--allow-read", "--allow-env", "--allow-sys"], ["--allow-env", ...deno]]
+    const given of [[], ["--allow-read"], ["--allow-read", "--allow-env", "--allow-sys"], [
+      "--allow-env",
+      "--allow-run=deno",
+    ]]
   ) {
     for (const command of [["doctor"], ["demo"], ["run", "-n", "1", "fixtures/ranks.ts"]]) {
       const args = ["run", "--no-prompt", "--no-check", ...given, `${root}scripts/main.ts`, ...command];
