@@ -1,6 +1,6 @@
 /**
- * What the script awaits: a request that lasts, while the event loop turns. Whoever watches is told, until the request is
- * complete or the rank makes a call that waits itself.
+ * What the script awaits, while the event loop turns, or asks for again and again: a request that lasts. Whoever watches is
+ * told, until the request is complete or the rank makes a call that waits itself.
  *
  * @module
  */
@@ -20,6 +20,8 @@ export interface AwaitedCall {
 /** Is told of it. */
 export interface AwaitingWatcher {
   begin(awaited: AwaitedCall): void;
+  /** Something was asked for once more that is not complete. */
+  goOn(): void;
   end(): void;
 }
 
@@ -33,10 +35,15 @@ export function watchAwaiting(watcher: AwaitingWatcher): void {
   watchers.push(watcher);
 }
 
-/** Tell of something that is awaited, unless another one was told of; a collective call comes before a message. */
+/**
+ * Tell of something that is awaited, each time that it is asked for, unless another one was told of; a collective call comes
+ * before a message.
+ */
 export function beginAwaiting(what: AwaitedCall): void {
   if (awaited !== null) {
-    if (awaited.turn > 0 || what.turn === 0) return;
+    if (awaited === what || awaited.turn > 0 || what.turn === 0) {
+      return void watchers.forEach((watcher) => watcher.goOn());
+    }
     endAwaiting();
   }
   awaited = what;

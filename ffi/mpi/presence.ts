@@ -221,6 +221,18 @@ export class Presence {
     return new Uint8Array(buffer, byteOffset + word * WORD_BYTES, words * WORD_BYTES);
   }
 
+  /** Tell the same of a request that is awaited or asked for, beside which the script may do something else. */
+  beginBeside(functionHash: number, scope: number, turn: number, line: string): void {
+    this.#ownWords[FIELDS.BESIDE] = 1;
+    this.begin("", functionHash, scope, turn, NO_PEER, NO_PEER, line);
+  }
+
+  /** Tell that it has ended, or is told of no more. */
+  endBeside(): void {
+    this.end();
+    this.#ownWords[FIELDS.BESIDE] = 0;
+  }
+
   /** Tell that it has ended. */
   end(): void {
     this.#ownWords[FIELDS.CALLS]++;
@@ -284,6 +296,7 @@ export class Presence {
       scope: word(FIELDS.SCOPE),
       turn: word(FIELDS.TURN),
       peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
+      isBeside: word(FIELDS.BESIDE) !== 0,
       messagesAhead: this.#messagesAhead(place),
     };
   }

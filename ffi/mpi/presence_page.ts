@@ -51,7 +51,9 @@ export const FIELDS = {
   /** The exit code that it is about to end with, and how many bytes tell by what; 0 where it is not. */
   END_CODE: 13 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   END_BYTES: 14 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
-  NAME: 15 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  /** Whether it awaits a request, or asks for it again and again, and may do something else beside. */
+  BESIDE: 15 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  NAME: 16 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   LINE: 96,
   END: 128,
 } as const;
@@ -100,6 +102,8 @@ export interface PresentRank {
   turn: number;
   /** The ranks of the communicator that a call that is not collective waits for. */
   peers: readonly number[];
+  /** Whether it may do something else beside the call: it awaits a request, or asks for it again and again. */
+  isBeside: boolean;
   /** Of the messages by NCCL between it and this rank: how many it has put on its GPU that this one has not. */
   messagesAhead: number;
 }

@@ -240,8 +240,9 @@ export function publishWaits(
     return telling(call, begin, () => {}, parameters, `v${communicator}${isRooted ? `, v${communicator! - 1}` : ""}`);
   });
   watchAwaiting({
-    begin: ({ name, scope, turn, line }) => presence.begin("", hash(name), scope, turn, NO_PEER, NO_PEER, line),
-    end: () => presence.end(),
+    begin: ({ name, scope, turn, line }) => presence.beginBeside(hash(name), scope, turn, line),
+    goOn: () => {},
+    end: () => presence.endBeside(),
   });
 }
 
@@ -375,14 +376,6 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   // The last one is who sends: what it sends to another one mostly waits for nobody.
   if (peers.at(-1) === mine.rank) return true;
   return peers.includes(mine.rank) ? null : false;
-}
-
-/** The functions whose requests are messages: a script that awaits one may well be busy otherwise. */
-const MESSAGES: ReadonlySet<string> = new Set(["MPI_Isend", "MPI_Irecv", "MPI_Start", "MPI_Startall"]);
-
-/** Whether all that another rank does is to await a message. */
-export function awaitsMessage(other: PresentRank): boolean {
-  return MESSAGES.has(functionOf(other));
 }
 
 /** The function that another rank is in, if this one has it too. */

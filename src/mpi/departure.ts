@@ -11,7 +11,7 @@ import { environment } from "../../ffi/library.ts";
 import type { Mpi } from "../../ffi/mpi/mod.ts";
 import type { Presence } from "../../ffi/mpi/presence.ts";
 import { PRESENT, type PresentRank } from "../../ffi/mpi/presence_page.ts";
-import { awaitsMessage, functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
+import { functionOf, placeOf, waitsForThisRank } from "../../ffi/mpi/waits.ts";
 
 /** A rank that waits as long in one call for one that has left waits in vain. Tests set the variable. */
 export const patienceSeconds = () => Number(environment("DISTMATH_PATIENCE_SECONDS")) || 10;
@@ -102,7 +102,7 @@ function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>,
 
 /** Whether a rank waits in MPI, and does nothing else beside. */
 function isInMpi(other: PresentRank): boolean {
-  return functionOf(other).startsWith("MPI_") && !awaitsMessage(other);
+  return functionOf(other).startsWith("MPI_") && !other.isBeside;
 }
 
 /** This rank speaks for those that wait: they are in native code, where none of their JavaScript runs. */

@@ -57,8 +57,9 @@ const pending = new Set<Request<unknown>>();
 const IMMEDIATE_TRIES = 50;
 const LONGEST_PAUSE = 5;
 
-/** After so many tries, about a second, others are told that it is awaited. */
-const LASTING_TRIES = 250;
+/** Of a request that was asked for so often, for so long, others are told that it is awaited. */
+const LASTING_TESTS = 10;
+const LASTING_MILLISECONDS = 1000;
 
 function pause(tries: number): Promise<void> {
   return new Promise((resolve) => {
@@ -94,6 +95,8 @@ export class Request<T> implements PromiseLike<T> {
   #isToBeCancelled = false;
   #isCancelled = false;
   readonly #awaited: AwaitedCall;
+  #tests = 0;
+  #testedSince = 0;
 
   /**
    * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
@@ -127,6 +130,14 @@ export class Request<T> implements PromiseLike<T> {
     return (requests.find((request) => request.#awaited.turn === 0) ?? requests[0]).#awaited;
   }
 
+  /** Which of these is complete first, blocking the event loop. */
+  static firstComplete(requests: readonly Request<unknown>[]): number {
+    for (;;) {
+      const index = requests.findIndex((request) => request.#test());
+      if (index >= 0) return index;
+    }
+  }
+
   /** Whether MPI may still read or write a buffer in the background. */
   static isUsing(buffer: ArrayBuffer): boolean {
     for (const request of pending) {
@@ -145,8 +156,25 @@ export class Request<T> implements PromiseLike<T> {
     return this.#isCancelled;
   }
 
-  /** Let MPI work on it, without waiting; `true` when it is complete. Source: MPI_Test. */
+  /**
+   * Let MPI work on it, without waiting; `true` when it is complete. A script that asks ten times, for a second, waits as one
+   * that awaits does: others are told, and a job that waits for a rank that has ended ends. Source: MPI_Test.
+   */
   test(): boolean {
+    const isComplete = this.#test();
+    if (!isComplete) this.#countTest();
+    return isComplete;
+  }
+
+  /** Who asks again and again waits as who awaits. */
+  #countTest(): void {
+    const now = performance.now();
+    if (this.#tests++ === 0) this.#testedSince = now;
+    if (this.#tests < LASTING_TESTS || now - this.#testedSince < LASTING_MILLISECONDS) return;
+    beginAwaiting(this.#awaited);
+  }
+
+  #test(): boolean {
     if (this.#outcome) return true;
     const flag = new Int32Array(1);
     const code = startMpi().symbols.MPI_Test(this.#handle, flag, this.#status);
@@ -190,16 +218,13 @@ export class Request<T> implements PromiseLike<T> {
   }
 
   async #poll(): Promise<T> {
-    for (let tries = 0; !this.test(); tries++) {
-      if (tries >= LASTING_TRIES) beginAwaiting(this.#awaited);
-      await pause(tries);
-    }
-    endAwaiting(this.#awaited);
+    for (let tries = 0; !this.test(); tries++) await pause(tries);
     return this.wait();
   }
 
   #complete(code: number): void {
     pending.delete(this);
+    endAwaiting(this.#awaited);
     this.#buffers = [];
     try {
       if (code !== 0) throw mpiError(this.#functionName, code);
@@ -284,14 +309,7 @@ export function waitAny<R extends Request<unknown>>(requests: readonly R[]): [in
   return [index, requests[index].wait() as Awaited<R>];
 }
 
-const polling = {
-  firstComplete(requests: readonly Request<unknown>[]): number {
-    for (;;) {
-      const index = requests.findIndex((request) => request.test());
-      if (index >= 0) return index;
-    }
-  },
-};
+const polling = { firstComplete: Request.firstComplete };
 // Time limits, and the words on who waits for whom, are those of a wait for one.
 noteWaiting(polling, { firstComplete: "MPI_Wait" });
 

@@ -96,7 +96,7 @@ export function startWatchdog(rank: number, timeoutSeconds: number): void {
   const milliseconds = millisecondsOf(timeoutSeconds);
   if (state) return changeWaitingLimit(timeoutSeconds);
   endOnlooking();
-  const counters = new Int32Array(new SharedArrayBuffer(24));
+  const counters = new Int32Array(new SharedArrayBuffer(28));
   const [text, work] = [1, 2].map(() => new Uint8Array(new SharedArrayBuffer(1024)));
   const last = lastWords(TIMED_OUT, "the time limit of timeoutSeconds");
   const page = presenceHere()?.memory ?? null;
@@ -124,6 +124,7 @@ function awaitingOf(watched: WatchedState): AwaitingWatcher {
   let isCounted = false;
   const count = (is: boolean) => {
     isCounted = is;
+    Atomics.store(watched.counters, 6, is ? 1 : 0);
     Atomics.add(watched.counters, 0, 1);
   };
   return {
@@ -132,6 +133,9 @@ function awaitingOf(watched: WatchedState): AwaitingWatcher {
       context.push(name);
       tell(watched);
       count(true);
+    },
+    goOn() {
+      if (isCounted) Atomics.add(watched.counters, 6, 1);
     },
     end() {
       if (!isCounted) return;

@@ -14,7 +14,8 @@ export const TIMED_OUT = 124;
 export interface WatchedState {
   /**
    * The calls begun and ended so far, odd during one; the length of `text`; the limit in ms; whether the thread is there; the
-   * works begun and ended so far, odd during one; the length of `work`.
+   * works begun and ended so far, odd during one; the length of `work`; how often what is awaited was asked for, 0 in a
+   * call.
    */
   counters: Int32Array<SharedArrayBuffer>;
   /** What is going on, in UTF-8. */
@@ -118,6 +119,7 @@ export function watchForEver(
   let last = performance.now();
   let [seen, waited] = [Atomics.load(counters, 0), 0];
   let [begun, worked] = [Atomics.load(counters, 4), 0];
+  let asked = 0;
   while (true) {
     const limit = Atomics.load(counters, 2);
     const pause = Math.min(500, limit / 10);
@@ -125,7 +127,11 @@ export function watchForEver(
     const count = Atomics.load(counters, 0);
     const passed = Math.min(performance.now() - last, longestLook);
     last = performance.now();
-    [seen, waited] = [count, count !== seen || count % 2 === 0 ? 0 : waited + passed];
+    const tests = Atomics.load(counters, 6);
+    // A rank that asks seldom does something else in between.
+    const isBusy = tests !== 0 && tests === asked;
+    asked = tests;
+    [seen, waited] = [count, count !== seen || count % 2 === 0 ? 0 : waited + (isBusy ? 0 : passed)];
     const works = Atomics.load(counters, 4);
     [begun, worked] = [works, works !== begun || works % 2 === 0 ? 0 : worked + passed];
     if (worked > limit + tellingMilliseconds) {

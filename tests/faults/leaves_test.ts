@@ -53,6 +53,8 @@ const WAITS: [way: string, place: string, line: string][] = [
   ["has caught", "MPI_Allreduce", "Float64Array.of(2)"],
   ["awaits", "MPI_Ibarrier", "return void world.ibarrier("],
   ["awaits a part", "MPI_Iallreduce", "halves.iallReduce("],
+  ["tests", "MPI_Iallreduce", "testUntilComplete(world.iallReduce("],
+  ["tests a part", "MPI_Ibarrier", "testUntilComplete(halves.ibarrier("],
 ];
 
 testUnderEveryMpi("a rank that leaves while others wait for it ends the job", async (mpi) => {
@@ -114,6 +116,16 @@ testUnderEveryMpi("a message that is awaited beside other work, and never comes,
   const { code, output } = await run(mpi, 2, "awaits_in_peace", "");
   assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
 });
+
+for (const [limit, ranks, what] of [["0", 3, "one that has left"], ["2", 2, "the time limit"]] as const) {
+  testUnderEveryMpi(
+    `a collective request that is asked for beside other work disturbs nobody: ${what}`,
+    async (mpi) => {
+      const { code, output } = await run(mpi, ranks, "tests_in_peace", limit);
+      assertEquals([code, output.match(/is done/g)?.length], [0, ranks], output);
+    },
+  );
+}
 
 Deno.test("ranks that wait for a stopped one are left alone by one that has left", async () => {
   const mpi = mpiInstallations.find(({ family }) => family === "open_mpi") ?? mpiInstallations[0];

@@ -21,6 +21,7 @@ for (
     ["stopped", "MPI_Barrier", "stopped: () =>"],
     ["awaited", "MPI_Iallreduce", "awaited: () =>"],
     ["awaited beside a message", "MPI_Iallreduce", "iallReduce(Float64Array.of(1)).then(); // beside"],
+    ["tested", "MPI_Iallreduce", "iallReduce(Float64Array.of(1)); // tested"],
     ["product", "pdgemm", "return () => product.execute(); // pgemm"],
     ["overlap", "waitForFlag", "return () => product.execute(); // overlap"],
   ]

@@ -24,6 +24,7 @@ const working: PresentRank = {
   scope: 0,
   turn: 0,
   peers: [],
+  isBeside: false,
 };
 
 /**
@@ -72,7 +73,7 @@ Deno.test("a rank that has ended tells once for whom it waits, and leaves them a
       /^distmath: rank 0 has waited for more than 0.01 s in MPI_Recv for/,
     );
     // What a script awaits may come from elsewhere, or not at all.
-    const awaits = { ...receives, functionHash: hashOf("MPI_Irecv") };
+    const awaits = { ...receives, functionHash: hashOf("MPI_Irecv"), isBeside: true };
     assertEquals(notesOf(true, { other: awaits }).ending, null);
     assertMatch(notesOf(true, { other: awaits }).notes[0], /rank 0, which is in MPI_Irecv\. The job goes on\.$/);
   } finally {
