@@ -1,10 +1,11 @@
-/** Every command and code block of the documents is run, long ones in short; what would be this test itself is checked. */
+/** Every command and code block of the documents is run: long ones in short, of all tests a few. */
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { nativePrefix } from "../../internals.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
 import { mpiInstallations } from "../mpi_installations.ts";
+import { whyNoCluster } from "../slurm/cluster.ts";
 import { temporaryFolder } from "./command.ts";
 import { serve } from "./server.ts";
 
@@ -229,6 +230,28 @@ function whyNoPackages(): string | null {
   }
 }
 
+/** Commands that download gigabytes. */
+const downloading = /^deno task (test:abi|native install cuda)$/;
+
+/** What is downloaded goes with the folder. */
+async function withDownloads(command: string, folder: string): Promise<void> {
+  const env = { DISTMATH_NATIVE: `${folder}/native`, DISTMATH_ABI_CACHE: `${folder}/abi`, PIP_NO_CACHE_DIR: "1" };
+  const { code, output } = await runIn(folder, command, env);
+  assertEquals(code, 0, output);
+}
+
+/** The command for all tests, of which this is one, runs those of a file under every MPI. */
+async function testsOfOneFile(command: string, folder: string): Promise<void> {
+  const { code, output } = await runIn(folder, command.replace("task test", "task test cluster --filter /operation_"));
+  assertEquals(code, 0, output);
+  assertMatch(output, /operation_test\.ts, .* on 2 ranks: [1-9]\d* passed, 0 failed[^]*^[1-9]\d* passed, 0 failed/m);
+}
+
+/** What the package exports. */
+const entryPoints = /deno doc --lint (.*)/.exec(
+  JSON.parse(Deno.readTextFileSync(new URL("deno.json", root))).tasks.check.command,
+)![1];
+
 /** How a command of the documents is run. */
 type Way = (command: string, folder: string) => Promise<void>;
 
@@ -238,7 +261,11 @@ const ways: [command: RegExp, way: Way][] = [
   [/^deno run -A http:\/\/localhost:8000\/scripts\/main\.ts run /, asItStands],
   [/^deno task run -n 2 bench\/first_call\.ts rs$/, withoutGpus],
   [/^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/, asItStands],
-  [/^deno (task native list|test -A tests\/cluster\/operation_test\.ts)$/, asItStands],
+  [/^(npx --yes deno@[\d.]+|deno) task test( --retries 1)?$/, testsOfOneFile],
+  [downloading, withDownloads],
+  [/^deno (task (native list|check|test:slurm)|test -A tests\/cluster\/operation_test\.ts)$/, asItStands],
+  [/^deno test -A tests\/unit$/, (command, folder) => asItStands(`${command}/dtype`, folder)],
+  [/^deno doc --lint$/, (command, folder) => asItStands(`${command} ${entryPoints}`, folder)],
   [/^deno task bench overlap/, withoutGpus],
   [/^deno task bench\b/, benchmarksInShort],
   [/^(mpirun --bind-to none -n 2 )?deno run -A bench\/(staged|gpu_\w+|overlap)\.ts/, withoutGpus],
@@ -260,53 +287,36 @@ const ways: [command: RegExp, way: Way][] = [
   }],
 ];
 
-/** Commands that are this test itself, or take minutes, root or gigabytes: how each is checked instead. */
-const checkedOtherwise: [command: RegExp, check: () => void][] = [
-  // They run this test.
-  [/^(npx --yes deno@[\d.]+|deno) task test$/, () => assertTask("test")],
-  [/^deno task check$/, () => assertTask("check")],
-  [/^deno doc --lint$/, () => assertTask("check")],
-  [/^deno test -A tests\/unit$/, () => assert(Deno.statSync(new URL("tests/unit", root)).isDirectory)],
-  // As .ci/run starts it.
-  [/^deno task test --retries 1$/, () => {
-    assert(Deno.readTextFileSync(new URL(".ci/run", root)).includes("task test --retries 1"));
-  }],
-  // It downloads wheels of gigabytes.
-  [/^deno task test:abi$/, () => assertTask("test:abi")],
-  // It takes root, Slurm and two minutes.
-  [/^deno task test:slurm$/, () => assertTask("test:slurm")],
-  // A download of gigabytes: native_test.ts installs the sets, from small wheels.
-  [
-    /^deno task native install cuda$/,
-    () => assert(Deno.readTextFileSync(new URL("README.md", root)).includes(sizes())),
-  ],
-];
-
 /** What README says of the downloads for GPUs. */
 function sizes(): string {
   const [cuda13, cuda12] = [sets.cuda13, sets.cuda12].map((set) => formatBytes(downloadBytes(set)));
   return `a download of ${cuda13}, ${cuda12} for CUDA 12`;
 }
 
-function assertTask(name: string): void {
-  const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", root)));
-  assert(name in tasks, `there is no task ${name}`);
+/** Why a command is not run here; `null` if it is. */
+function whyNot(command: string): string | null {
+  if (command.startsWith("apt-get ")) return whyNoPackages();
+  if (command === "deno task test:slurm") return whyNoCluster();
+  if (downloading.test(command) && Deno.env.get("DISTMATH_TEST_DOWNLOADS") !== "1") {
+    return "DISTMATH_TEST_DOWNLOADS=1 lets it download gigabytes";
+  }
+  return null;
 }
 
 for (const command of new Set(commands)) {
-  const reason = command.startsWith("apt-get ") ? whyNoPackages() : null;
+  const reason = whyNot(command);
   const name = `documents: ${command}${reason === null ? "" : ` (skipped: ${reason})`}`;
   Deno.test({ name, ignore: reason !== null }, async () => {
     const way = ways.find(([pattern]) => pattern.test(command))?.[1];
-    if (way !== undefined) {
-      using folder = temporaryFolder();
-      return await way(command, folder.path);
-    }
-    const other = checkedOtherwise.find(([pattern]) => pattern.test(command));
-    assert(other !== undefined, `nothing says how the command "${command}" is checked`);
-    other![1]();
+    assert(way !== undefined, `nothing says how the command "${command}" is run`);
+    using folder = temporaryFolder();
+    await way!(command, folder.path);
   });
 }
+
+Deno.test("documents: README tells how much is downloaded for GPUs", () => {
+  assertStringIncludes(Deno.readTextFileSync(new URL("README.md", root)), sizes());
+});
 
 Deno.test("documents: the permissions that README names are those that are enough", () => {
   const [list] = Deno.readTextFileSync(new URL("README.md", root)).match(/--allow-env=\S+/)!;
