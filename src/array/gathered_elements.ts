@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { allocate, type DType, dtypeInfo, type Scalar } from "../dtype/dtype.ts";
+import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar } from "../dtype/dtype.ts";
 import { loadScalar, storeScalar } from "../dtype/scalar.ts";
 import type { BaseArray } from "./base_array.ts";
 import { sizeOfShape } from "./layout.ts";
@@ -13,7 +13,9 @@ import { sizeOfShape } from "./layout.ts";
  * what does it, which is collective.
  */
 export function prepareElements(array: BaseArray, indices: readonly (readonly number[])[]): () => Scalar[] {
-  const { dtype, distribution, runtime, local } = array;
+  const { distribution, runtime, local } = array;
+  // Which has all their values: written in their own dtype, infinities of float8 would be finite.
+  const dtype = isNarrowFloat(array.dtype) ? "float32" : array.dtype;
   const count = sizeOfShape(indices.map((list) => list.length));
   const { data, words } = buffer(dtype, count);
   const sets = distribution.indexSets(runtime.rank);

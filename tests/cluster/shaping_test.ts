@@ -14,6 +14,7 @@ import {
   flip,
   kron,
   linspace,
+  positive,
   ProcessGrid,
   Replicated,
   reshape,
@@ -119,6 +120,30 @@ clusterTest("concatenate and stack", (runtime) => {
     assertEquals([[...pair.shape], ...whole(pair)], [[4, 2, 3], ...table(8, 3, (k, j) => 10 * Math.floor(k / 2) + j)]);
   }
 });
+
+clusterTest(
+  "elements that only move keep their bits: infinities of float8, whose largest results are finite",
+  (runtime) => {
+    // Both infinities, the largest finite number, NaN, -0, the smallest number.
+    const bits = [0x7c, 0xfc, 0x7b, 0x7e, 0x80, 1];
+    const text = "[    inf    -inf  6.e+04     nan -0.e+00  2.e-05]";
+    using all = DistributedArray.generate(runtime, [6], Slab.X, (i) => i, { dtype: "uint8", memory });
+    const part = (all.local.data as Uint8Array).map((i) => bits[i]);
+    const options = { dtype: "float8_e5m2", localShape: [part.length], memory } as const;
+    using a = DistributedArray.fromLocal(runtime, part, Slab.X, options);
+    using target = DistributedArray.zeros(runtime, [6], Slab.X, { dtype: "float8_e5m2", memory });
+    using twice = concatenate([a, a]);
+    using rows = stack([a, a]);
+    using repeated = broadcastTo(a, [2, 6]);
+    using rolled = roll(a, 1);
+    using same = positive(a);
+    using other = a.redistribute(Replicated);
+    for (const array of [twice, rows, repeated]) assertEquals([...array.allGather()], [...bits, ...bits]);
+    assertEquals([...rolled.allGather()], [...bits.slice(-1), ...bits.slice(0, -1)]);
+    for (const array of [same, other, target.assign(a)]) assertEquals([...array.allGather()], bits);
+    assertEquals([a.format(), a.at(0), a.at(1)], [text, Infinity, -Infinity]);
+  },
+);
 
 clusterTest("roll", (runtime) => {
   for (const distribution of distributions(runtime.size, [1, runtime.size], [2, 1])) {

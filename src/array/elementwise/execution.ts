@@ -6,6 +6,7 @@
  */
 import { openVectorMath } from "../../../ffi/blas/vector_math.ts";
 import type { Stream } from "../../gpu/stream.ts";
+import { dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../local_array.ts";
 import { accumulateCompiled, prepareCompiled, WORTH_COMPILING } from "./compiled.ts";
 import { CUDA } from "./cuda.ts";
@@ -39,6 +40,8 @@ export function prepare(
   target: LocalArray,
   { size, threads }: Means,
 ): () => void {
+  const copy = prepareByteCopy(program, operands, target);
+  if (copy !== null) return copy;
   if (target.isOnDevice) return prepareOnDevice(program, operands, target, target.shape);
   const byCompiler = () => size < WORTH_COMPILING ? null : prepareCompiled(program, operands, target);
   const byLibrary = () =>
@@ -46,6 +49,24 @@ export function prepare(
   // Compiled loops were measured to be as fast as NumPy or faster than the library, but have one thread.
   const [first, second] = threads > 1 ? [byLibrary, byCompiler] : [byCompiler, byLibrary];
   return first() ?? second() ?? (() => host.compute(program, operands, target));
+}
+
+/**
+ * Get ready to move elements of float8 as the bytes that they are: infinities, on the way through float32, would become the
+ * largest finite value. `null` if the program does something else.
+ */
+function prepareByteCopy(program: ElementProgram, operands: readonly Part[], target: LocalArray): (() => void) | null {
+  const { expression, language } = program;
+  const [from] = operands;
+  const isCopy = expression.kind === "apply" && expression.name === "positive" && expression.of[0].kind === "operand";
+  const isOfBytes = isNarrowFloat(target.dtype) && dtypeInfo(target.dtype).itemSize === 1;
+  if (!isCopy || !isOfBytes || operands.length !== 1 || "scalar" in from || from.dtype !== target.dtype) return null;
+  const bytes = compile(expression, [{ dtype: "uint8" }], language);
+  const asBytes = ({ storage, offset, strides }: Elements): Elements => ({ storage, dtype: "uint8", offset, strides });
+  const [source, goal] = [from, target].map(asBytes);
+  return target.isOnDevice
+    ? prepareOnDevice(bytes, [source], goal, target.shape)
+    : () => host.runLoops(bytes, [source], goal, target.shape);
 }
 
 /**
