@@ -326,6 +326,18 @@ gpuTest("shapes: reshape, concatenate, roll, broadcastTo, slices, diagonals", (r
   assertClose(zipped[1], zipped[0], 0, "zip");
 });
 
+gpuTest("elements of float8 that only move keep their bits, infinities too", (runtime) => {
+  const bits = Uint8Array.from({ length: 256 }, (_, i) => i);
+  for (const dtype of ["float8_e4m3", "float8_e5m2"] as const) {
+    const options = { dtype, localShape: [256], memory: "host" } as const;
+    const device = DistributedArray.fromLocal(runtime, bits, Replicated, options).to({ memory: "device" });
+    const zeros = DistributedArray.zeros(runtime, [256], Replicated, { dtype });
+    assertEquals([...concatenate([device, device]).allGather()], [...bits, ...bits]);
+    assertEquals([...roll(device, 1).allGather()], [255, ...bits.subarray(0, 255)]);
+    assertEquals([...zeros.assign(device).allGather()], [...bits]);
+  }
+});
+
 gpuTest("stepped slices, flip, cumulativeSum, kron and vecdot", (runtime) => {
   for (const distribution of [Slab.X, Slab.Y, Replicated]) {
     for (const dtype of ["float32", "complex128", "int32"] as const) {
