@@ -20,7 +20,7 @@ export interface AwaitedCall {
 /** Is told of it. */
 export interface AwaitingWatcher {
   begin(awaited: AwaitedCall): void;
-  /** Something was asked for once more that is not complete. */
+  /** It was asked for once more, and is not complete. */
   goOn(): void;
   end(): void;
 }
@@ -35,17 +35,25 @@ export function watchAwaiting(watcher: AwaitingWatcher): void {
   watchers.push(watcher);
 }
 
+/** What was not asked for for so long gives way to what is. */
+const LONGEST_SILENCE_MILLISECONDS = 1000;
+
+/** When `awaited` was asked for last. */
+let askedAt = 0;
+
 /**
- * Tell of something that is awaited, each time that it is asked for, unless another one was told of; a collective call comes
- * before a message.
+ * Tell of something that is awaited, each time that it is asked for, unless another one is asked for as well; a collective call
+ * comes before a message.
  */
 export function beginAwaiting(what: AwaitedCall): void {
-  if (awaited !== null) {
-    if (awaited === what || awaited.turn > 0 || what.turn === 0) {
-      return void watchers.forEach((watcher) => watcher.goOn());
-    }
+  const now = performance.now();
+  if (awaited !== null && awaited !== what) {
+    const isFirst = awaited.turn > 0 || what.turn === 0;
+    if (isFirst && now - askedAt < LONGEST_SILENCE_MILLISECONDS) return;
     endAwaiting();
   }
+  askedAt = now;
+  if (awaited === what) return void watchers.forEach((watcher) => watcher.goOn());
   awaited = what;
   for (const watcher of watchers) watcher.begin(what);
 }

@@ -227,6 +227,11 @@ export class Presence {
     this.begin("", functionHash, scope, turn, NO_PEER, NO_PEER, line);
   }
 
+  /** Tell that it was asked for once more. */
+  askAgain(): void {
+    this.#ownWords[FIELDS.ASKED]++;
+  }
+
   /** Tell that it has ended, or is told of no more. */
   endBeside(): void {
     this.end();
@@ -289,7 +294,6 @@ export class Presence {
     return {
       rank: word(FIELDS.RANK),
       state: word(FIELDS.STATE),
-      calls: word(FIELDS.CALLS),
       operation: new TextDecoder().decode(operation),
       line: describeLine(this.#words.subarray(at, at + WORDS_OF_RANK), FIELDS),
       functionHash: word(FIELDS.FUNCTION),
@@ -298,6 +302,8 @@ export class Presence {
       peers: [word(FIELDS.FIRST_PEER), word(FIELDS.SECOND_PEER)].filter((peer) => peer !== NO_PEER),
       isBeside: word(FIELDS.BESIDE) !== 0,
       messagesAhead: this.#messagesAhead(place),
+      // The last: what was read before of a call that has ended meanwhile is known by the number of the next one.
+      calls: word(FIELDS.CALLS),
     };
   }
 
@@ -321,6 +327,8 @@ export class Presence {
 
   /** Whether this rank is the first that wants to look on while ranks wait. */
   claimLooking(): boolean {
+    // Asked at each wait.
+    if (Atomics.load(this.#words, WORDS.LOOKING) !== 0) return false;
     return Atomics.compareExchange(this.#words, WORDS.LOOKING, 0, 1) === 0;
   }
 

@@ -53,7 +53,9 @@ export const FIELDS = {
   END_BYTES: 14 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   /** Whether it awaits a request, or asks for it again and again, and may do something else beside. */
   BESIDE: 15 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
-  NAME: 16 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  /** How often it has asked so far. */
+  ASKED: 16 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
+  NAME: 17 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   LINE: 96,
   END: 128,
 } as const;

@@ -107,6 +107,8 @@ const byHandle = new Map<Handle, Scope>();
 const byId = new Map<number, Scope>();
 /** Communicators that are no more here; others may still wait in them for messages. */
 const freed = new Set<number>();
+/** What was counted by itself of communicators that are no more here: this rank makes no such calls any more. */
+const ended = new Map<number, Scope>();
 const namesByHash = new Map<number, string>();
 let operation: Scope | undefined;
 let published: Presence | null = null;
@@ -140,6 +142,7 @@ export function noteGroup(made: Handle, ranks: readonly number[], count: number,
 /** MPI may give the handle to another communicator, of which nothing is known. */
 function removeScope(handle: Handle): void {
   const scope = byHandle.get(handle);
+  for (const gone of [scope?.requests, scope?.operations]) if (gone) ended.set(gone.id, gone);
   for (const gone of [scope, scope?.requests, scope?.operations]) if (gone) byId.delete(gone.id);
   if (scope) freed.add(scope.id);
   byHandle.delete(handle);
@@ -241,7 +244,7 @@ export function publishWaits(
   });
   watchAwaiting({
     begin: ({ name, scope, turn, line }) => presence.beginBeside(hash(name), scope, turn, line),
-    goOn: () => {},
+    goOn: () => presence.askAgain(),
     end: () => presence.endBeside(),
   });
 }
@@ -357,9 +360,12 @@ export function noteMessage(rank: number): void {
   published?.countMessage(rank);
 }
 
-/** How far this rank has come: of each scope which one it is, how many calls it has made there, and its number in it. */
+/**
+ * How far this rank has come: of each scope, those first that are no more, which one it is, how many calls it has made there,
+ * and its number in it.
+ */
 export function ownTurns(): [id: number, turns: number, rank: number][] {
-  return Array.from(byId.values(), ({ id, turns, rank }) => [id, turns, rank]);
+  return Array.from([...ended.values(), ...byId.values()], ({ id, turns, rank }) => [id, turns, rank]);
 }
 
 const OF_GPUS: ReadonlySet<string> = new Set<string>([...GPU_WAITS, ...NCCL_WAITS]);
@@ -370,7 +376,7 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   if (calls % 2 === 0) return false;
   if (messagesAhead > 0 && OF_GPUS.has(functionOf(other))) return true;
   if (scope === 0 || peers.some((peer) => peer < 0)) return null;
-  const mine = byId.get(scope);
+  const mine = byId.get(scope) ?? ended.get(scope);
   if (mine === undefined) return freed.has(scope) ? null : false;
   if (turn > 0) return mine.turns < turn;
   // The last one is who sends: what it sends to another one mostly waits for nobody.

@@ -130,12 +130,9 @@ export class Request<T> implements PromiseLike<T> {
     return (requests.find((request) => request.#awaited.turn === 0) ?? requests[0]).#awaited;
   }
 
-  /** Which of these is complete first, blocking the event loop. */
-  static firstComplete(requests: readonly Request<unknown>[]): number {
-    for (;;) {
-      const index = requests.findIndex((request) => request.#test());
-      if (index >= 0) return index;
-    }
+  /** Which of these is complete; -1 if none is. */
+  static findComplete(requests: readonly Request<unknown>[]): number {
+    return requests.findIndex((request) => request.#test());
   }
 
   /** Whether MPI may still read or write a buffer in the background. */
@@ -305,11 +302,21 @@ export function waitAll<R extends readonly Request<unknown>[] | []>(
 export function waitAny<R extends Request<unknown>>(requests: readonly R[]): [index: number, value: Awaited<R>] {
   checkRequests("waitAny", requests);
   if (requests.length === 0) throw new RangeError("waitAny needs one request at least.");
-  const index = waitingFor(Request.awaitedOfAny(requests), () => polling.firstComplete(requests));
+  const complete = Request.findComplete(requests);
+  const index = complete >= 0
+    ? complete
+    : waitingFor(Request.awaitedOfAny(requests), () => polling.firstComplete(requests));
   return [index, requests[index].wait() as Awaited<R>];
 }
 
-const polling = { firstComplete: Request.firstComplete };
+const polling = {
+  firstComplete(requests: readonly Request<unknown>[]): number {
+    for (;;) {
+      const index = Request.findComplete(requests);
+      if (index >= 0) return index;
+    }
+  },
+};
 // Time limits, and the words on who waits for whom, are those of a wait for one.
 noteWaiting(polling, { firstComplete: "MPI_Wait" });
 

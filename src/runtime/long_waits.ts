@@ -24,6 +24,8 @@ export function pageReading(): PageReading {
 /** What a rank was in when it was first seen there. */
 interface Sighting {
   readonly call: string;
+  /** How often it had asked for what it awaits when it was seen last. */
+  readonly asked: number;
   readonly since: number;
 }
 
@@ -152,8 +154,12 @@ export class LongWaits {
     const state = words[at + fields.STATE];
     const call = `${state} ${words[at + fields.CALLS]}`;
     const seen = this.#seen.get(at);
-    if (seen?.call !== call) this.#seen.set(at, { call, since: now });
-    if (seen?.call !== call || !isWaiting(words, at, this.#reading)) return false;
+    const asked = words[at + fields.ASKED];
+    // Who awaits something, and has not asked since the last look, does something else.
+    const isBusy = words[at + fields.BESIDE] !== 0 && seen?.asked === asked;
+    const isSame = seen?.call === call && !isBusy;
+    this.#seen.set(at, { call, asked, since: isSame ? seen.since : now });
+    if (!isSame || !isWaiting(words, at, this.#reading)) return false;
     const patience = this.#patience * (state === present.STARTING ? LongWaits.#patienceAtStart : 1) + grace;
     return now - seen.since >= patience * 1000;
   }

@@ -24,8 +24,10 @@ let isJoining = false;
 
 function lookFrom(presence: Presence, wait: "late" | "call"): void {
   if (isJoining && wait === "call") return;
+  // Who looks on already may end before this rank does, or get a time limit of its own.
+  if (!presence.claimLooking()) return;
   presence.atNextWait = null;
-  if (presence.claimLooking()) start(presence);
+  start(presence);
 }
 
 atNextWait(lookFrom);

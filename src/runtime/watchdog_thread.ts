@@ -120,6 +120,8 @@ export function watchForEver(
   let [seen, waited] = [Atomics.load(counters, 0), 0];
   let [begun, worked] = [Atomics.load(counters, 4), 0];
   let asked = 0;
+  /** What lies between two tests of a request that are further apart is no waiting. */
+  const testMilliseconds = 50;
   while (true) {
     const limit = Atomics.load(counters, 2);
     const pause = Math.min(500, limit / 10);
@@ -128,10 +130,9 @@ export function watchForEver(
     const passed = Math.min(performance.now() - last, longestLook);
     last = performance.now();
     const tests = Atomics.load(counters, 6);
-    // A rank that asks seldom does something else in between.
-    const isBusy = tests !== 0 && tests === asked;
+    const spent = tests === 0 ? passed : Math.min(passed, Math.max(0, tests - asked) * testMilliseconds);
     asked = tests;
-    [seen, waited] = [count, count !== seen || count % 2 === 0 ? 0 : waited + (isBusy ? 0 : passed)];
+    [seen, waited] = [count, count !== seen || count % 2 === 0 ? 0 : waited + spent];
     const works = Atomics.load(counters, 4);
     [begun, worked] = [works, works !== begun || works % 2 === 0 ? 0 : worked + passed];
     if (worked > limit + tellingMilliseconds) {

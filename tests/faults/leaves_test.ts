@@ -54,6 +54,8 @@ const WAITS: [way: string, place: string, line: string][] = [
   ["awaits", "MPI_Ibarrier", "return void world.ibarrier("],
   ["awaits a part", "MPI_Iallreduce", "halves.iallReduce("],
   ["tests", "MPI_Iallreduce", "testUntilComplete(world.iallReduce("],
+  ["tests another", "MPI_Iallreduce", "() => world.iallReduce("],
+  ["freed part", "MPI_Ibarrier", 'way === "freed part") halves.ibarrier('],
   ["tests a part", "MPI_Ibarrier", "testUntilComplete(halves.ibarrier("],
 ];
 

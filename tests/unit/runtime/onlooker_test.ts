@@ -43,6 +43,20 @@ Deno.test("LongWaits leaves alone ranks that work, wait for messages while other
   assertEquals(toldOf([], 100, 2).size, 0);
 });
 
+Deno.test("LongWaits tells of a request that is asked for, and not of one that was and may be again", () => {
+  const beside = { CALLS: 5, FUNCTION: hashOf("MPI_Iallreduce"), TURN: 1, BESIDE: 1 };
+  const looks = (asks: (second: number) => boolean) => {
+    const [waits, words] = [new LongWaits(10, 2), pageOf([beside, { CALLS: 20 }])];
+    return Array.from({ length: 30 }, (_, at) => at).filter((at) => {
+      if (asks(at)) words[WORDS_OF_RANK + FIELDS.ASKED]++;
+      return waits.look(words, at * 1000) !== null;
+    });
+  };
+  assertEquals(looks(() => true), [10, 20]);
+  assertEquals(looks((second) => second < 8), []);
+  assertEquals(looks((second) => second % 2 === 0), []);
+});
+
 Deno.test("LongWaits tells of ranks that wait for each other after another one has left", () => {
   const receiving = { CALLS: 5, FUNCTION: hashOf("MPI_Recv") };
   const left = { STATE: PRESENT.LEAVING };
