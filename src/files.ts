@@ -133,6 +133,7 @@ import "./array/reductions/cumulative.ts";
 import "./array/reductions/device_slices.ts";
 import "./array/reductions/device_sums.ts";
 import "./array/reductions/exact_sums.ts";
+import "./array/reductions/pair_products.ts";
 import "./array/reductions/plan.ts";
 import "./array/reductions/products.ts";
 import "./array/reductions/reductions.ts";

@@ -24,7 +24,7 @@ import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOnMethod, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
-import { checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
+import { ASSIGNED, checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
 import { holdsNeeded } from "./elementwise/broadcast.ts";
 import { applied, type Expression, FUNCTIONS } from "./elementwise/expression.ts";
 import type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
@@ -603,7 +603,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
         return this;
       }
       using all = this.#lacksPartOf(values) ? values.redistribute(Replicated) : null;
-      elementwise("DistributedArray.assign", applied("positive"), [all ?? values], { into: this });
+      elementwise("DistributedArray.assign", applied("positive"), [all ?? values], { into: this }, ASSIGNED);
       return this;
     }
     let fill = (): void => {};
@@ -619,7 +619,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   #assignConverted(values: DistributedArray): void {
     agreeOnMethod(this, "assign", () => {
-      checkInto("DistributedArray.assign", this, values.dtype);
+      checkInto("DistributedArray.assign", this, values.dtype, ASSIGNED);
       return { values: factsOf(values) };
     });
     using converted = values.to({ dtype: this.dtype });

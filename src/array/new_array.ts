@@ -153,7 +153,7 @@ export function generate(
       fillLinearOnDevice(local, ranges, order, form);
       return { form };
     }
-    const element = form === null ? value as ElementFunction : linearFunction(form);
+    const element = form === null ? value as ElementFunction : linearFunction(dtype, form, array.shape);
     const target = local.isOnDevice ? LocalArray.empty(dtype, local.shape, order) : local;
     fillByFunction(dtype, target.data, ranges, order, element);
     if (target !== local) local.set(target);

@@ -5,7 +5,7 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import { checkDistribution, Distribution } from "../distribution/distribution.ts";
-import { ConfigurationError, StateError } from "../errors.ts";
+import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { describe, isObject, readEntries, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
@@ -116,14 +116,27 @@ function loadOne(
 ): DistributedArray {
   let found!: ReturnType<typeof readArray>;
   agreeWith(runtime, "loadNpz", () =>
-    about(path, () => {
+    aboutOne(path, name, () => {
       using file = openFile(path);
       const entry = entriesOf(file).findLast((entry) => nameOf(entry.name) === name);
-      if (entry === undefined) throw new ConfigurationError(`its array ${name} has gone while it was read.`);
+      if (entry === undefined) throw new ConfigurationError(`it has gone while it was read.`);
       found = readArray(runtime, sourceOf(file, entry), distribution, options, `${path}: ${name}`);
       return { name, ...found.facts };
     }));
   return finish(found.array, found.wanted, options);
+}
+
+/** As {@linkcode about}, of one of several arrays: what it needs as an option would change the others. */
+function aboutOne<T>(path: string | URL, name: string, read: () => T): T {
+  try {
+    return about(`${path}: ${name}`, read);
+  } catch (error) {
+    if (!(error instanceof DTypeError)) throw error;
+    const advice =
+      `Options are for all arrays that are read: name those that need them, { ${JSON.stringify(name)}: … }, ` +
+      "and read the others by another call.";
+    throw new DTypeError(`${error.message} ${advice}`, { cause: error });
+  }
 }
 
 type Asked = Distribution | readonly [name: string, distribution: Distribution][];

@@ -62,11 +62,27 @@ export function holdsForm(dtype: DType, form: Required<LinearForm>, shape: reado
   return ends.every(Number.isSafeInteger) && bounds.every((bound) => low <= bound && bound <= high);
 }
 
-/** A linear form as a function; exact for whole numbers below 2^53. */
-export function linearFunction({ factors, offset, modulus }: Required<LinearForm>): ElementFunction {
+/** A linear form as a function; exact for whole numbers below 2^53, and for all of int64. */
+export function linearFunction(
+  dtype: DType,
+  form: Required<LinearForm>,
+  shape: readonly number[],
+): ElementFunction {
+  const { factors, offset, modulus } = form;
+  const areWhole = [...factors, offset, modulus].every(Number.isInteger);
+  if (dtype === "int64" && areWhole && !holdsForm(dtype, form, shape)) return largeLinearFunction(form);
   return (...index) => {
     const value = index.reduce((sum, i, dimension) => sum + i * factors[dimension], offset);
     return modulus === 0 ? value : value - Math.floor(value / modulus) * modulus;
+  };
+}
+
+/** The same of whole numbers of any size. */
+function largeLinearFunction(form: Required<LinearForm>): ElementFunction {
+  const [offset, modulus, ...factors] = [form.offset, form.modulus, ...form.factors].map(BigInt);
+  return (...index) => {
+    const value = index.reduce((sum, i, dimension) => sum + BigInt(i) * factors[dimension], offset);
+    return modulus === 0n ? value : (value % modulus + modulus) % modulus;
   };
 }
 

@@ -154,7 +154,10 @@ clusterTest("complex32: files hold its bits; engines that lack it refuse it, wit
   saveNpz({ a }, path);
   const { a: read } = loadNpz(runtime, path, Slab.Y, { dtype });
   assertEquals([read.dtype, read.at(3, 3)], [dtype, [1, 2]]);
-  fails(() => loadNpz(runtime, path, Slab.Y), 'If these are pairs of float16, pass { dtype: "complex32" }');
+  const advice = 'a: The .npy file holds elements of type "|V4"; distmath reads f2, f4, f8, c8, c16, i1, u1, i4, i8. ' +
+    'If these are pairs of float16, pass { dtype: "complex32" }. Options are for all arrays that are read: name those ' +
+    'that need them, { "a": … }, and read the others by another call.';
+  fails(() => loadNpz(runtime, path, Slab.Y), advice);
   runtime.communicator.barrier();
   if (runtime.rank === 0) Deno.removeSync(path);
   fails(() => matmul(a, a), 'No engine multiplies complex32: convert with to({ dtype: "complex64" })');

@@ -197,4 +197,26 @@ clusterTest("what is no system is refused, on every rank", (runtime) => {
   fails(() => cg(a, b, { maxSteps: 2.5 }), RangeError, "cg: maxSteps must be a whole number or Infinity, not 2.5");
   fails(() => cg(a, b, { preconditioner: wrong(1) }), TypeError, "cg: preconditioner must be a function of an array");
   fails(() => cg(negative, b), RangeError, "cg: A is not positive definite: p^H A p is -2 in step 1.");
+  const nothing: LinearOperator<"float64"> = (r) => r.multiply(0);
+  fails(
+    () => cg(a, b, { preconditioner: nothing }),
+    RangeError,
+    "cg: the preconditioner is not positive definite, or its numbers are too small or too large to be multiplied: " +
+      "r^H M r is 0 in step 0. In that case scale A or b by a number.",
+  );
+});
+
+clusterTest("systems of 32 bits of small and large numbers are solved as others are", (runtime) => {
+  for (const dtype of ["float32", "complex64"] as const) {
+    const a = secondDifferences(runtime, dtype);
+    const b = DistributedArray.full(runtime, [n], Slab.X, 1, { dtype });
+    for (const [factor, size] of [[1, 1], [1e-20, 1e-11], [1e-25, 1e-11], [1e20, 1e10]]) {
+      const { x, isConverged, steps } = cg(a.multiply(factor), b.multiply(size), { tolerance: 1e-5 });
+      assert(isConverged && steps <= n + 2, `${dtype}, A ${factor}, b ${size}: ${steps} steps`);
+      const scaled = x.multiply(factor / size);
+      whole(dtype === "float32" ? scaled : scaled.real()).forEach((value, i) =>
+        assertAlmostEquals(Number(value), solution[i], 1e-3 * solution[i])
+      );
+    }
+  }
 });

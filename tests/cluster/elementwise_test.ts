@@ -303,3 +303,44 @@ clusterTest(
     for (const call of Object.values(calls)) assertThrowsEverywhere(runtime, call, CollectiveError);
   },
 );
+
+clusterTest("numbers that float8 does not hold stay what they are beside its elements", (runtime) => {
+  for (const [dtype, largest] of [["float8_e4m3", 448], ["float8_e5m2", 57344]] as const) {
+    using w = DistributedArray.generate(runtime, [3], Slab.X, (i) => [largest, 1, -2][i], { dtype, memory });
+    using y = DistributedArray.zeros(runtime, [3], Slab.X, { dtype: "float32", memory });
+    const values = (array: DistributedArray) => whole(array).map(Number);
+    const beyond = 4 * largest;
+    assertEquals(values(api.axpy(beyond, w, y)), [beyond * largest, beyond, -2 * beyond]);
+    assertEquals(values(w.multiply(beyond, { into: y })), [beyond * largest, beyond, -2 * beyond]);
+    assertEquals(values(w.divide(-Infinity)), [-0, -0, 0]);
+    assertEquals([w.equal(beyond), w.less(beyond), w.greater(-beyond)].map(values), [[0, 0, 0], [1, 1, 1], [1, 1, 1]]);
+    // Its own results are its largest ones.
+    assertEquals(values(w.multiply(beyond)), [largest, largest, -largest]);
+  }
+});
+
+clusterTest("what does not fit into an array that is changed is told of by its name", (runtime) => {
+  using integers = DistributedArray.zeros(runtime, [3], Slab.X, { dtype: "int32", memory });
+  using floats = DistributedArray.zeros(runtime, [3], Slab.X, { memory });
+  using pairs = floats.to({ dtype: "complex64" });
+  const wanted: [call: () => unknown, message: string][] = [
+    [
+      () => integers.assign(floats),
+      'the values are of dtype float64, which the array, of dtype int32, does not hold. Convert them with to({ dtype: "int32" }).',
+    ],
+    [() => floats.assign(pairs), 'does not hold. Convert them with to({ dtype: "float64" }) after real() or abs().'],
+    [
+      () => api.scale(integers, 0.5),
+      'scale: the result is of dtype float64, which the array, of dtype int32, does not hold. Convert the array with to({ dtype: "float64" }) first.',
+    ],
+    [
+      () => api.axpy(0.5, integers, integers),
+      'axpy: the result is of dtype float64, which y, of dtype int32, does not hold. Convert y with to({ dtype: "float64" }) first.',
+    ],
+    [
+      () => add(floats, 1, { into: integers }),
+      'add: the result is of dtype float64, which into, of dtype int32, does not hold. Leave into out, and convert the result with to({ dtype: "int32" }).',
+    ],
+  ];
+  for (const [call, message] of wanted) assertThrowsEverywhere(runtime, call, DTypeError, message);
+});

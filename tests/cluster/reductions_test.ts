@@ -323,3 +323,12 @@ clusterTest("extremes of results of several ranks: signs, zeros, infinities and 
   assertEquals(whole(a.min({ axis: 0 })), both.map(([x, y]) => Math.min(x, y)));
   assertEquals(a.local.toNumbers().at(-1), rank === 0 ? rows[5][0] : last(5));
 });
+
+clusterTest("norms of many of the smallest numbers do not underflow", (runtime) => {
+  for (const value of [5e-323, 2 ** -1060, 2 ** -1001, 2 ** -1000]) {
+    for (const count of [1, 4096, 2 ** 18]) {
+      using a = DistributedArray.full(runtime, [count], Slab.X, value);
+      assertEquals(a.norm(), Math.sqrt(count) * value, `${count} times ${value}`);
+    }
+  }
+});

@@ -168,6 +168,14 @@ clusterTest("eye, arange, linspace", (runtime) => {
   assertEquals(whole(arange(runtime, 5, 0, -2, Slab.X, { dtype: "int32", memory })), [5, 3, 1]);
   assertEquals(whole(arange(runtime, 0, 1, 0.25, Slab.X, { memory })), [0, 0.25, 0.5, 0.75]);
   assertEquals(arange(runtime, 1, 0, 1, Slab.X, { memory }).size, 0);
+  // Which float64 has no numbers for.
+  const large = 2 ** 53 - 2;
+  using integers = arange(runtime, large, large + 6, 1, Slab.X, { dtype: "int64", memory });
+  assertEquals([...integers.allGather()], [0n, 1n, 2n, 3n, 4n, 5n].map((i) => BigInt(large) + i));
+  const form = { factors: [5], offset: -large, modulus: 2 ** 60 - 2 ** 10 };
+  using residues = DistributedArray.generate(runtime, [3], Slab.X, form, { dtype: "int64", memory });
+  const least = BigInt(form.modulus) - BigInt(large);
+  assertEquals([...residues.allGather()], [least, least + 5n, least + 10n]);
   assertEquals(whole(linspace(runtime, 0, 0.3, 4, Slab.X, { memory })).at(-1), 0.3);
   assertEquals(whole(linspace(runtime, 2, 8, 1, Slab.X, { memory })), [2]);
 });
@@ -194,7 +202,7 @@ clusterTest("what does not fit says what would", (runtime) => {
   // Whether elements move does not matter.
   for (const distribution of [Slab.X, Slab.Y]) {
     using integers = DistributedArray.zeros(runtime, [4, 3], distribution, { dtype: "int32", memory });
-    fails(() => integers.assign(a), DTypeError, "the result is of dtype float64, which into, of dtype int32");
+    fails(() => integers.assign(a), DTypeError, "the values are of dtype float64, which the array, of dtype int32");
   }
   fails(() => expandDims(a, 4), RangeError, "The axis must be a whole number from -3 to 2, not 4");
   fails(() => squeeze(a, 0), ShapeError, "squeeze takes away dimensions of extent 1");

@@ -79,8 +79,9 @@ export function elementwise<A extends BaseArray>(
   expression: Expression,
   operands: readonly AnyOperand[],
   options: TargetOptions<A> | undefined,
+  words: TargetWords = INTO,
 ): Made<A> {
-  return expressed(name, operands, options, () => ({ expression, numbers: [] }));
+  return expressed(name, operands, options, () => ({ expression, numbers: [] }), words);
 }
 
 /** As {@linkcode elementwise}, of an expression, and further numbers as operands, that `express` finds in the agreement. */
@@ -89,6 +90,7 @@ export function expressed<A extends BaseArray>(
   operands: readonly AnyOperand[],
   options: TargetOptions<A> | undefined,
   express: () => { readonly expression: Expression; readonly numbers: readonly Scalar[] },
+  words: TargetWords = INTO,
 ): Made<A> {
   const runtime = runtimeOf(...operands);
   let held: Held | null = null;
@@ -117,7 +119,7 @@ export function expressed<A extends BaseArray>(
         return () => {};
       };
     } else {
-      checkInto(name, into, program.dtype);
+      checkInto(name, into, program.dtype, words);
       const { local } = into;
       compute = () => writer(program, aligned, local);
     }
@@ -258,17 +260,50 @@ function checkTarget(name: string, into: unknown, runtime: Runtime): void {
   checkOwnArray(name, "into", into, runtime);
 }
 
+/** What a target is called that does not hold a result, what the result is called, and what to do: by the dtypes of both. */
+export type TargetWords = (into: DType, result: DType) => {
+  readonly target: string;
+  readonly values: string;
+  readonly advice: string;
+};
+
+/** How to make values of a narrower dtype; those of `from` are complex where that one is not. */
+const conversion = (into: DType, from: DType) =>
+  `with to({ dtype: "${into}" })${dtypeInfo(from).isComplex ? " after real() or abs()" : ""}`;
+
+const INTO: TargetWords = (into, result) => ({
+  target: "into",
+  values: "the result is",
+  advice: `Leave into out, and convert the result ${conversion(into, result)}`,
+});
+
+/** The words for a method that takes values into an array. */
+export const ASSIGNED: TargetWords = (into, result) => ({
+  target: "the array",
+  values: "the values are",
+  advice: `Convert them ${conversion(into, result)}`,
+});
+
+/** The words for a function that changes an operand of this name. */
+export function changed(target: string): TargetWords {
+  return (_into, result) => ({
+    target,
+    values: "the result is",
+    advice: `Convert ${target} with to({ dtype: "${result}" }) first`,
+  });
+}
+
 /**
  * Refuse a target whose dtype does not take a result: a complex one for a real dtype, a float for an integer one, an integer
  * for a narrower one. Floats are rounded.
  */
-export function checkInto(name: string, into: BaseArray, result: DType): void {
+export function checkInto(name: string, into: BaseArray, result: DType, words: TargetWords = INTO): void {
   const [from, to] = [dtypeInfo(result), dtypeInfo(into.dtype)];
   const isFloat = !from.isInteger && !to.isInteger;
   if (isFloat ? to.isComplex || !from.isComplex : promote(result, into.dtype) === into.dtype) return;
+  const { target, values, advice } = words(into.dtype, result);
   throw new DTypeError(
-    `${name}: the result is of dtype ${result}, which into, of dtype ${into.dtype}, does not hold. Leave into out, and ` +
-      `convert the result with to({ dtype: "${into.dtype}" })${from.isComplex ? " after real() or abs()" : ""}.`,
+    `${name}: ${values} of dtype ${result}, which ${target}, of dtype ${into.dtype}, does not hold. ${advice}.`,
   );
 }
 

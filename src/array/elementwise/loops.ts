@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { allocate, type DType, dtypeInfo, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
+import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
 import { complexParts, loadScalar, storeScalar, toBigInt } from "../../dtype/scalar.ts";
 import type { DeviceMemory } from "../../memory/device_buffer.ts";
 import type { ElementProgram, OperandType } from "./expression.ts";
@@ -87,14 +87,24 @@ export function loopsOf(
   return joined;
 }
 
+/** A number as elements of a dtype hold it. */
+function rounded(dtype: DType, value: Scalar): Scalar {
+  const one = allocate(dtype, 1);
+  storeScalar(dtype, one, 0, value);
+  return loadScalar(dtype, one, 0);
+}
+
 /** The numbers of the script as the loop takes them: rounded to the dtype in which they are used. */
 export function numbersOf(program: ElementProgram, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
   return program.parameters.flatMap(({ index, dtype }): (number | bigint)[] => {
     const value = scalars[index]!;
     if (dtype === "int64") return [toBigInt(value)];
-    const one = allocate(dtype, 1);
-    storeScalar(dtype, one, 0, typeof value === "bigint" ? Number(value) : value);
-    const stored = loadScalar(dtype, one, 0);
+    const number = typeof value === "bigint" ? Number(value) : value;
+    // What float8 does not hold would become its largest number.
+    if (isNarrowFloat(dtype) && Math.abs(number as number) > (rounded(dtype, Infinity) as number)) {
+      return [number as number];
+    }
+    const stored = rounded(dtype, number);
     return dtypeInfo(dtype).isComplex ? [...complexParts(dtype, stored)] : [stored as number];
   });
 }

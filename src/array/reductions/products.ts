@@ -12,55 +12,17 @@ import { checkBoolean, describe, readOptions } from "../../options.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray, type Operand } from "../distributed_array.ts";
-import { checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
-import { apply, cast, operand } from "../elementwise/expression.ts";
+import { changed, checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
+import { apply, operand } from "../elementwise/expression.ts";
 import { multiply } from "../elementwise/functions.ts";
 import { LocalArray } from "../local_array.ts";
+import { productsOf, sumOfPairs } from "./pair_products.ts";
 import { checkAxis } from "./plan.ts";
 import { expandDims, reshape, squeeze } from "../shaping/shaping.ts";
 
-/** The type in which products of elements of narrow types are exact, as sums are. */
-function productType(dtype: DType): DType {
-  if (dtype === "int8" || dtype === "uint8") return "int32";
-  if (dtype === "int32") return "int64";
-  const { real, isComplex } = dtypeInfo(dtype);
-  return !isNarrowFloat(real) ? dtype : isComplex ? "complex128" : "float64";
-}
-
-/** The products of elements of two arrays that were checked, for sums; with `isConjugated` of the conjugate ones of `a`. */
-function productsOf(
-  name: string,
-  a: DistributedArray,
-  b: DistributedArray,
-  isConjugated: boolean,
-): DistributedArray {
-  const dtype = productType(promote(a.dtype, b.dtype));
-  const [left, right] = [operand(0), operand(1)].map((of) => cast(dtype, of));
-  const expression = apply("multiply", isConjugated ? apply("conj", left) : left, right);
-  return DistributedArray.of(elementwise(name, expression, [a, b], {}));
-}
-
-/** The sum of the products of two arrays of one shape. */
-function sumOfPairs<A extends DType, B extends DType>(
-  name: string,
-  isConjugated: boolean,
-  a: DistributedArray<A>,
-  b: DistributedArray<B>,
-): ElementOf<Promoted<A, B>> {
-  agree(runtimeOf(a, b), name, () => {
-    checkArray(a, `${name}: a`);
-    checkArray(b, `${name}: b`);
-    if (a.shape.join() === b.shape.join()) return { shape: a.shape };
-    throw new ShapeError(`${name} takes arrays of one shape, not of [${a.shape}] and [${b.shape}].`);
-  });
-  using products = productsOf(name, a, b, isConjugated);
-  const sum = products.sum();
-  return (promote(a.dtype, b.dtype) === "int32" ? Number(sum) : sum) as ElementOf<Promoted<A, B>>;
-}
-
 /**
  * The sum of the products of the elements of two arrays of one shape, as `sum()` adds them; nothing is conjugated. Products
- * of integers and of narrow floats are exact before they are added. Collective.
+ * of integers up to 32 bits and of narrow floats are exact before they are added; those of int64 wrap around. Collective.
  *
  * @throws {ShapeError} if the shapes differ.
  * @throws {DistributionError} if they are distributed differently.
@@ -111,13 +73,14 @@ export function axpy<D extends DType>(
 ): DistributedArray<D> {
   const expression = apply("add", apply("multiply", operand(0), operand(1)), operand(2));
   agree(runtimeOf(x, y), "axpy", () => checkArray(y, "axpy: y"));
-  return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }));
+  return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }, changed("y")));
 }
 
 /** An array times a number, written into the array, which is returned. Collective. */
 export function scale<D extends DType>(array: DistributedArray<D>, factor: Operand): DistributedArray<D> {
   agree(runtimeOf(array), "scale", () => checkArray(array, "scale: the array"));
-  return multiply(array, factor, { into: array });
+  const expression = apply("multiply", operand(0), operand(1));
+  return DistributedArray.of(elementwise("scale", expression, [array, factor], { into: array }, changed("the array")));
 }
 
 /**

@@ -41,6 +41,7 @@ import {
   extremes,
   extremesOfAll,
   type Known,
+  LEAST_IN_UNITS,
   squaresByGuess,
   squaresOf,
   sumMemory,
@@ -355,9 +356,10 @@ export function norm(array: BaseArray, options?: NormOptions): Reduced<number> {
       // Squares are taken in units of the largest magnitude, so that they neither overflow nor underflow.
       for (let i = 0; i < units.length; i++) units[i] = unitOf(largest[i]);
       const factors = ownPart(plan, units, own);
-      const isFinite = largest.every((value) => value < Infinity);
+      // In their units the largest are about 1, except infinity and the smallest there are.
+      const isKnown = largest.every((value) => value < Infinity && (value === 0 || value >= LEAST_IN_UNITS));
       const parts = [local, elementsOf(plan, factors)];
-      const known = isFinite ? { bound: 1, isCut: guess !== null && guess(factors[0]) } : {};
+      const known = isKnown ? { bound: 1, isCut: guess !== null && guess(factors[0]) } : {};
       const squares = sumOf(plan, squaresOf(magnitude), parts, shape, sums, known);
       for (let i = 0; i < squares.length; i++) squares[i] = Math.sqrt(squares[i]) / units[i];
       return finished(prepared, squares) as Reduced<number>;

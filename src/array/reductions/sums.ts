@@ -348,10 +348,13 @@ function recut(
   return true;
 }
 
+/** Magnitudes from this one on are about 1 in their unit; those below, of which there are few numbers, are less. */
+export const LEAST_IN_UNITS = 2 ** -1000;
+
 /** The unit in which magnitudes up to this one are squared, as a factor: they neither overflow nor underflow then. */
 export function unitOf(largest: number): number {
   // The power above the largest numbers is none of them.
-  return largest > 0 && largest < Infinity ? Math.min(0.5 / powerAbove(largest / 2), 2 ** 1000) : 1;
+  return largest > 0 && largest < Infinity ? Math.min(0.5 / powerAbove(largest / 2), 1 / LEAST_IN_UNITS) : 1;
 }
 
 /** The squares of a part's elements in a unit, operand 1. */

@@ -5,7 +5,8 @@
  */
 import { runtimeOf } from "../../array/base_array.ts";
 import { DistributedArray } from "../../array/distributed_array.ts";
-import { axpy, vdot } from "../../array/reductions/products.ts";
+import { sumOfPairs } from "../../array/reductions/pair_products.ts";
+import { axpy } from "../../array/reductions/products.ts";
 import { expandDims, squeeze } from "../../array/shaping/shaping.ts";
 import { Slab } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
@@ -105,18 +106,17 @@ export function cg<D extends DType>(
   /** Turn the direction, the first time into that of the residual. */
   const turn = (z: DistributedArray<D>): void => {
     const before = squares;
-    squares = realOf(vdot(r, z));
+    squares = innerProduct(r, z);
     residual = z === r ? Math.sqrt(squares) : r.norm();
+    if (!(squares > 0) && residual > goal) throw notPositive("the preconditioner", "r^H M r", squares, steps);
     if (before === 0) p.assign(z);
     else p.multiply(squares / before, { into: p }).add(z, { into: p });
   };
   taken(precondition, r, turn);
   for (; residual > goal && steps < maxSteps; steps++) {
     taken(multiply, p, (q) => {
-      const curvature = realOf(vdot(p, q));
-      if (!(curvature > 0)) {
-        throw new RangeError(`cg: A is not positive definite: p^H A p is ${curvature} in step ${steps + 1}.`);
-      }
+      const curvature = innerProduct(p, q);
+      if (!(curvature > 0)) throw notPositive("A", "p^H A p", curvature, steps + 1);
       axpy(squares / curvature, p, x);
       axpy(-squares / curvature, q, r);
     });
@@ -125,6 +125,19 @@ export function cg<D extends DType>(
   scaled(x, scale);
   kept.move();
   return { x, steps, residual: residual * scale, isConverged: residual <= goal };
+}
+
+/** x^H y, a real number, whose products are exact also of 32 bits: none is too small or too large. */
+function innerProduct<D extends DType>(x: DistributedArray<D>, y: DistributedArray<D>): number {
+  return realOf(sumOfPairs("vdot", true, x, y, true));
+}
+
+/** What is told of something that is not positive definite, or whose numbers are too small or too large. */
+function notPositive(what: string, form: string, value: number, step: number): RangeError {
+  const [or, advice] = value < 0
+    ? ["", ""]
+    : [", or its numbers are too small or too large to be multiplied", " In that case scale A or b by a number."];
+  return new RangeError(`cg: ${what} is not positive definite${or}: ${form} is ${value} in step ${step}.${advice}`);
 }
 
 /** Norms whose squares, and those of what is 1e-7 of them, are numbers; and the largest power of two for other norms. */
