@@ -248,6 +248,9 @@ export abstract class Distribution {
 
   /** Whether both are bound to the same shape and ranks, and every rank holds the same elements; of whatever class. */
   coincidesWith(other: Distribution): boolean {
+    if (!(other instanceof Distribution)) {
+      throw new TypeError(`coincidesWith takes a distribution, not ${describe(other)}`);
+    }
     const [mine, theirs] = [this.#bound("coincidesWith"), other.#bound("coincidesWith")];
     if (mine.size !== theirs.size || mine.globalShape.join() !== theirs.globalShape.join()) return false;
     if (this.equals(other)) return true;
@@ -411,6 +414,9 @@ export function unboundConversionError(source: Distribution, target: string): Di
 }
 
 function checkIndex(name: string, index: readonly number[], shape: readonly number[]): void {
+  if (!Array.isArray(index)) {
+    throw new TypeError(`${name} must be a list of ${shape.length} coordinates, not ${describe(index)}`);
+  }
   if (index.length !== shape.length) {
     throw new ShapeError(
       `${name} ${list(index)} has ${index.length} coordinates, but the shape ${list(shape)} has ${shape.length}`,

@@ -88,7 +88,7 @@ export class ProcessGrid {
   /** The coordinates of a rank, or null if it is not in the grid. */
   coordinates(rank: number): number[] | null {
     const position = this.#positions ? this.#positions.get(rank) : rank;
-    if (position === undefined || !(position >= 0 && position < this.size)) return null;
+    if (position === undefined || !Number.isInteger(position) || position < 0 || position >= this.size) return null;
     return this.shape.map((extent, dimension) => Math.floor(position / this.#strides[dimension]) % extent);
   }
 
@@ -99,6 +99,13 @@ export class ProcessGrid {
    * @throws {RangeError} when a coordinate lies outside
    */
   rank(coordinates: readonly number[]): number {
+    if (!Array.isArray(coordinates)) {
+      throw new TypeError(
+        `the coordinates in a process grid must be a list of ${this.shape.length} numbers, not ${
+          describe(coordinates)
+        }`,
+      );
+    }
     if (coordinates.length !== this.shape.length) {
       throw new ShapeError(
         `coordinates ${list(coordinates)} do not fit a process grid of shape ${list(this.shape)}; ` +

@@ -200,14 +200,14 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   /** Agree on a step of this operation, unless it was freed. Collective. */
   agree<T extends { readonly facts?: Facts }>(method: string, check: () => T): T {
     return checkTogether(this.#runtime, this.#titleOf(method), () => {
-      this.#checkAlive(`${method}()`);
+      this.checkAlive(`${method}()`);
       return check();
     });
   }
 
   planFor(member: string): Plan {
     if (this.#plan !== null) return this.#plan;
-    this.#checkAlive(member);
+    this.checkAlive(member);
     throw new StateError(`${this.#name}.${member} was used before plan(). Call plan() first, once.`);
   }
 
@@ -222,9 +222,9 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   ): void {
     const start = performance.now();
     const { plan, operands, commit } = this.agree(method, () => make(this.#operands));
-    this.#plan?.[Symbol.dispose]();
-    this.#plan = null;
+    const earlier = this.#plan;
     this.#open(plan);
+    earlier?.[Symbol.dispose]();
     this.#operands = operands;
     this.#measured = seconds;
     commit?.();
@@ -329,7 +329,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
 
   /** As {@linkcode reset}, without a check. Local. */
   resetUnchecked(operands: Operands): void {
-    this.#checkAlive("resetOperandsUnchecked()");
+    this.checkAlive("resetOperandsUnchecked()");
     this.#operands = operands;
   }
 
@@ -374,7 +374,8 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     return title;
   }
 
-  #checkAlive(member: string): void {
+  /** Refuse a member after `free`. Local. */
+  checkAlive(member: string): void {
     if (!this.#isFreed) return;
     throw new StateError(`${this.#name}.${member} was used after free(). Make a new ${this.#name}.`);
   }

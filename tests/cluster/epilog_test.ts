@@ -6,7 +6,7 @@ import { encode } from "../../src/dtype/narrow_floats.ts";
 import { LocalArray } from "../../src/array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { type EpilogName, Matmul, matmul, type MatmulOptions, reluAuxShape } from "../../src/linalg/mod.ts";
-import { DistributionError, ShapeError } from "../../src/errors.ts";
+import { DistributionError, DTypeError, ShapeError } from "../../src/errors.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 import {
@@ -418,6 +418,12 @@ clusterTest("an 8-bit gelu aux is scaled, and its maximum is that before scaling
     assertEquals(auxiliary.geluAuxAmax, ab.re.reduce((max, x) => Math.max(max, Math.abs(x)), 0));
     const wide = setting.run({ epilog: "gelu_aux" }).auxiliary.geluAux!;
     assertEquals(wide.dtype, "bfloat16");
+    assertThrowsEverywhere(
+      runtime,
+      () => setting.run({ epilog: "dgelu", epilogInputs: { geluAux: aux } }),
+      DTypeError,
+      "epilogInputs.geluAux is of dtype float8_e4m3, and has been multiplied by a scale that is not known here",
+    );
   }
 });
 

@@ -359,6 +359,27 @@ const EVERYWHERE: readonly Case[] = [
     StateError,
     "needs bias too, since the operands were released. Pass them to resetOperands()",
   ],
+  [
+    "an unchecked reset after free()",
+    (t) => {
+      const object = t.planned();
+      object.free();
+      object.resetOperandsUnchecked({ alpha: 2 });
+    },
+    StateError,
+    "Matmul.resetOperandsUnchecked was used after free(). Make a new Matmul.",
+  ],
+  [
+    "a bias that was freed since",
+    (t) => {
+      const bias = DistributedArray.zeros(t.runtime, [t.a.shape[0]], Slab.X, { dtype: "float32" });
+      const object = t.planned({ distribution: Slab.X, epilog: "bias", epilogInputs: { bias } });
+      bias.free();
+      object.execute();
+    },
+    StateError,
+    "epilogInputs.bias was freed",
+  ],
   ["execute after a release", (t) => released(t.planned()).execute(), StateError, "releaseOperands()"],
   [
     "too few operands after a release",

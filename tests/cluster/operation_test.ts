@@ -1,5 +1,5 @@
 /** A collective operation of its own on the library's life of operations: y = alpha x + y. */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   CollectiveError,
   DistributedArray,
@@ -69,6 +69,31 @@ clusterTest("an operation of 40 lines is checked, planned, executed, reset, rele
   assertEquals(axpy.execute().sum(), 24);
   axpy.free();
   axpy.free();
+});
+
+clusterTest("a plan that cannot be opened leaves the earlier one", (runtime) => {
+  const log: string[] = [];
+  const plan = (name: string) => ({
+    open: () => {
+      if (name === "third") throw new Error("no room");
+      log.push(`${name} opened`);
+    },
+    [Symbol.dispose]: () => void log.push(`${name} closed`),
+  });
+  const operation = new CollectiveOperation<null, ReturnType<typeof plan>>(
+    runtime,
+    "Test",
+    () => ({ operands: null, facts: {} }),
+  );
+  const planned = (name: string) => operation.plan("plan", () => ({ plan: plan(name), operands: null, facts: {} }));
+  planned("first");
+  planned("second");
+  const { currentPlan } = operation;
+  assertThrows(() => planned("third"), Error, "no room");
+  assertStrictEquals(operation.currentPlan, currentPlan);
+  assertEquals(log, ["first opened", "second opened", "first closed", "third closed"]);
+  operation.free();
+  assertEquals(log.at(-1), "second closed");
 });
 
 clusterTest("such an operation fails on every rank or on none", { ranks: [2, 3] }, (runtime) => {

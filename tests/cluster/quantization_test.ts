@@ -162,6 +162,19 @@ clusterTest("arrays of scales that fit no mode, or do not go together, are refus
   ) {
     assertThrowsEverywhere(runtime, () => run(scales()), errorClass, text);
   }
+  for (const epilog of ["bgrada", "bgradb"] as const) {
+    assertThrowsEverywhere(
+      runtime,
+      () => {
+        const [left, right] = [place(a, "float8_e4m3"), place(b, "float8_e4m3")];
+        const quantizationScales = { a: outer(), b: outer() };
+        const qualifiers = { a: { isTranspose: true } };
+        new Matmul(left, right, { qualifiers, resultType: "bfloat16", quantizationScales, epilog }).plan();
+      },
+      ConfigurationError,
+      `the epilog ${epilog} sums a factor without its scales`,
+    );
+  }
   const narrow = { resultType: "float8_e4m3" } as const;
   assertThrowsEverywhere(
     runtime,

@@ -417,6 +417,46 @@ gpuTest("arrays in host memory are operands, too", (runtime) => {
   assertMatrix(into, combine(1, product(a, b), 1, c), "in place");
 });
 
+gpuTest("an epilog follows a product in place of C in host memory", (runtime) => {
+  const [a, b, c] = [integers(12, 10, 1), integers(10, 8, 2), integers(12, 8, 3)];
+  const onHost = (matrix: Dense, distribution: Distribution) =>
+    distribute(runtime, matrix, { distribution, dtype: "float32" }).to({ memory: "host" });
+  for (const epilog of ["silu", "relu"] as const) {
+    const into = onHost(c, X);
+    const options = { beta: 1, epilog, engine: "cublasmp" } as const;
+    const d = matmul(onHost(a, X), onHost(b, Y), { ...options, c: onHost(c, X) });
+    assertStrictEquals(matmul(onHost(a, X), onHost(b, Y), { ...options, c: into, inplace: true }), into);
+    assertEquals([...into.allGather()], [...d.allGather()], epilog);
+  }
+});
+
+gpuTest("a stream waits for what the host has made of its product", (runtime) => {
+  using stream = new Stream(runtime.stream!.device);
+  const [a, b] = [integers(64, 64, 1), integers(64, 96, 2)];
+  const place = columnMajor(runtime);
+  const options = { distribution: X, epilog: "gelu_aux", auxAmax: true, engine: "cublasmp" } as const;
+  using object = new Matmul(place(a, X), place(b, Y), { ...options, stream });
+  object.plan();
+  using other = new Matmul(place(a, X), place(b, Y), options);
+  other.plan();
+  using expected = other.execute();
+  for (let i = 0; i < 3; i++) {
+    using d = object.execute({ stream });
+    stream.synchronize();
+    assertEquals([...d.allGather()], [...expected.allGather()], `execution ${i}`);
+    const [aux, wanted] = [object, other].map(({ auxiliary }) => auxiliary.geluAux!.toNumbers());
+    assertEquals(aux, wanted, `execution ${i}`);
+  }
+});
+
+gpuTest("8-bit products without elements take arrays of scales", (runtime) => {
+  const zeros = (shape: readonly number[]) => DistributedArray.zeros(runtime, shape, X, { dtype: "float8_e4m3" });
+  const ones = (shape: readonly number[]) => DistributedArray.full(runtime, shape, Replicated, 1, { dtype: "float32" });
+  const quantizationScales = { a: ones([128, 1]), b: ones([1, 0]) };
+  const d = matmul(zeros([128, 128]), zeros([128, 0]), { resultType: "float32", quantizationScales });
+  assertEquals([[...d.shape], d.memory], [[128, 0], "device"]);
+});
+
 gpuTest("a gathered B in NCCL's symmetric memory is registered, and let go of before it is freed", (runtime) => {
   const [m, n, k] = even(runtime.size);
   const [a, b] = [integers(m, k, 1), integers(k, n, 2)];

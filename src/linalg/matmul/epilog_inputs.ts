@@ -108,6 +108,9 @@ export function checkEpilogInputs(
   return values;
 }
 
+/** The arrays whose parts are inputs: their memory may still be there when they have been freed. */
+const owners = new WeakMap<LocalArray, DistributedArray>();
+
 /**
  * Refuse inputs whose memory has gone since they were given.
  *
@@ -115,6 +118,8 @@ export function checkEpilogInputs(
  */
 export function checkInputsAlive(values: EpilogValues): void {
   for (const [name, input] of Object.entries(values)) {
+    const owner = input && owners.get(input);
+    if (owner) checkAlive(`epilogInputs.${name}`, owner);
     if (!input?.isLost) continue;
     throw new StateError(
       `The memory of epilogInputs.${name} is gone: it was freed, or its buffer was transferred away. Pass one that is there.`,
@@ -160,6 +165,12 @@ function checkInput(
   if (name === "reluAux" ? aux.dtype !== "uint8" : !isReal(aux.dtype)) {
     throw new DTypeError(`${what} must be ${name === "reluAux" ? "uint8, a bit mask" : "real"}; got ${aux.dtype}.`);
   }
+  if (name === "geluAux" && isQuantized(aux.dtype)) {
+    throw new DTypeError(
+      `${what} is of dtype ${aux.dtype}, and has been multiplied by a scale that is not known here. Have gelu_aux return ` +
+        'it with auxType: "bfloat16" or D\'s dtype.',
+    );
+  }
   if (aux.shape.join() !== shape.join()) {
     const from = epilog.activation === "relu" ? "relu_aux" : "gelu_aux";
     throw wrongShape(what, aux, `[${shape}], as ${from} returns ${auxName(epilog)} for this D`, runtime.rank);
@@ -197,6 +208,7 @@ function localInput(
 ): LocalArray {
   if (input instanceof DistributedArray) {
     checkAlive(what, input);
+    owners.set(input.local, input);
     return input.local;
   }
   if (input instanceof LocalArray) return input;

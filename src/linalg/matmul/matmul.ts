@@ -220,7 +220,8 @@ export class Matmul<D extends DType = DType> implements Disposable {
 
   /**
    * Choose how to multiply, and prepare it. Collective. Planning again replaces the earlier plan and everything that it
-   * was given; what is left out is as the constructor was told.
+   * was given; what is left out is as the constructor was told, but for inputs of the epilog, of which those that were
+   * given last stay.
    *
    * @throws {TypeError | ShapeError | DTypeError} if epilog inputs are missing or do not fit D
    * @throws {ConfigurationError} if the engine cannot do what is asked
@@ -303,6 +304,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @throws {StateError} if something is missing after `releaseOperands`
    */
   resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
+    this.#operation.checkAlive("resetOperandsUnchecked");
     const { operands: old } = this.#operation;
     this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
     const { a = old?.a, b = old?.b, c = old?.c ?? null } = options;

@@ -19,7 +19,10 @@ import type { QuantizationScale, QuantizationScales } from "./quantization.ts";
 /** What an epilog input may be: this rank's part as a local array or bare typed array, or a distributed array. */
 export type EpilogInput = LocalArray | DistributedArray | TypedArray;
 
-/** The inputs of epilogs, this rank's parts. */
+/**
+ * The inputs of epilogs, this rank's parts. On CPUs they are read at each execution. On GPUs those that are in host memory, or
+ * that cuBLASMp does not take as they are, are copied when they are given: give them to `resetOperands` after a change.
+ */
 export interface EpilogInputs {
   /** One value a local row of D. */
   bias?: EpilogInput;
@@ -40,7 +43,7 @@ export interface PlanOptions {
    * form, `gelu_erf` the exact one, see {@linkcode EpilogName}.
    */
   epilog?: EpilogName | "none" | "default" | null;
-  /** The epilog's inputs. */
+  /** The epilog's inputs; those that were given last if left out. */
   epilogInputs?: EpilogInputs;
   /** The type of gelu's aux matrix. D's type if left out; for an 8-bit D that of C, or `bfloat16`. */
   auxType?: DType;

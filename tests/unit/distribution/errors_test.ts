@@ -187,6 +187,17 @@ const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...
     TypeError,
     "an object with the keys [order]",
   ],
+  "owner: no list": [() => Slab.X.bind([4], 2).owner(1 as never), TypeError, "a list of 1 coordinates, not 1"],
+  "rank in a grid: no list": [
+    () => new ProcessGrid({ shape: [2, 2] }).rank(null as never),
+    TypeError,
+    "the coordinates in a process grid must be a list of 2 numbers, not null",
+  ],
+  "coincidesWith: no distribution": [
+    () => Slab.X.bind([4], 2).coincidesWith(null as never),
+    TypeError,
+    "coincidesWith takes a distribution, not null",
+  ],
   "unbound: owner": [() => Replicated.owner([0]), DistributionError, "owner", "bind it first"],
   "unbound: toSVG": [() => Slab.Y.toSVG(), DistributionError, "toSVG", "bind it first"],
   "unbound: slice": [() => Slab.Y.slice([[0, 1]]), DistributionError, "slice", "bind it first"],

@@ -76,6 +76,8 @@ export class DeviceEpilogPlan implements EnginePlan {
   readonly #c: KeptArray;
   readonly #sum: KeptArray;
   readonly #bias: KeptArray;
+  /** D on its way to host memory. */
+  readonly #d: KeptArray;
 
   /** `product` is the plan of the request without its epilog, in the type in which it is summed. */
   constructor(runtime: Runtime, { problem, epilog }: EngineRequest, product: EnginePlan) {
@@ -83,14 +85,14 @@ export class DeviceEpilogPlan implements EnginePlan {
     this.#problem = problem;
     this.#epilog = epilog;
     this.#product = product;
-    [this.#c, this.#sum, this.#bias] = [1, 2, 3].map(() => new KeptArray(runtime.stream!));
+    [this.#c, this.#sum, this.#bias, this.#d] = [1, 2, 3, 4].map(() => new KeptArray(runtime.stream!));
     const shape = problem.d.distribution.localShape(runtime.rank);
     this.#sum.have(problem.accumulator, shape, "F");
     if (problem.c && problem.c.dtype !== problem.accumulator) this.#c.have(problem.accumulator, shape, "F");
   }
 
   get workspaceBytes(): number {
-    const own = [this.#c, this.#sum, this.#bias];
+    const own = [this.#c, this.#sum, this.#bias, this.#d];
     return own.reduce((sum, { byteLength }) => sum + byteLength, this.#product.workspaceBytes);
   }
 
@@ -113,12 +115,16 @@ export class DeviceEpilogPlan implements EnginePlan {
     const sum = this.#sum.have(accumulator, operands.d.shape, "F");
     const c = operands.c && this.#c.converted(operands.c, accumulator);
     const multiply = this.#product.prepare({ ...operands, c, d: sum }, values, stream);
-    const [from, to] = transposed ? [sum.transpose(), operands.d.transpose()] : [sum, operands.d];
+    // C in host memory, written in place.
+    const isNear = operands.d.isOnDevice;
+    const d = isNear ? operands.d : this.#d.have(operands.d.dtype, operands.d.shape, "F");
+    const [from, to] = transposed ? [sum.transpose(), d.transpose()] : [sum, d];
     const apply = this.#prepareEpilog(from, to, values);
     return () => {
       const outputs = multiply();
       if (isElsewhere) own.wait(stream);
       apply();
+      if (!isNear) operands.d.set(d);
       if (isElsewhere) stream.wait(own);
       return outputs;
     };
@@ -134,7 +140,7 @@ export class DeviceEpilogPlan implements EnginePlan {
 
   [Symbol.dispose](): void {
     this.#product[Symbol.dispose]();
-    for (const memory of [this.#c, this.#sum, this.#bias]) memory.free();
+    for (const memory of [this.#c, this.#sum, this.#bias, this.#d]) memory.free();
   }
 
   /** Get ready to compute D, in the user's coordinates, from the product. */

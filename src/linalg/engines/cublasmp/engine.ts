@@ -21,6 +21,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands } from "../../matmul/problem.ts";
+import { refuseScaledSums } from "../host/refusal.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import {
   ALGORITHM_CODES,
@@ -104,12 +105,8 @@ function refuseNumbers(
       instead: "Pass quantizationScales as numbers.",
     };
   }
-  if (scaling && (epilog.biasGradient === "a" || epilog.biasGradient === "b")) {
-    return {
-      reason: `the epilog ${epilog.name} sums a factor without its scales`,
-      instead: "Pass quantizationScales as numbers, or another epilog.",
-    };
-  }
+  const ofSums = refuseScaledSums(epilog, scaling);
+  if (ofSums) return ofSums;
   const isReal = accumulator === "float32" || accumulator === "float64";
   if (!isReal && epilog.name !== "none" && epilog.name !== "all_reduce") {
     return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };

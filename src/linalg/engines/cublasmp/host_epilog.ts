@@ -116,6 +116,7 @@ export class HostEpilogPlan implements EnginePlan {
         (output as LocalArray).set(epilog.outputs[name as keyof EpilogValues]!);
       }
       store(values.scales.d ?? 1);
+      if (isElsewhere) stream.wait(own);
       return outputs;
     };
   }

@@ -255,8 +255,9 @@ export class CublasMpPlan implements EnginePlan {
       this.#repeatable = { a, b, c, values, strides: d.strides, call, inPlace: d === c ? d.address : null };
     }
     d.bring?.();
-    if (d.bring) on.wait(own);
-    return outputs ? this.#epilog.finish(outputs) : NOTHING;
+    const finished = outputs ? this.#epilog.finish(outputs) : NOTHING;
+    if (d.bring || outputs) on.wait(own);
+    return finished;
   }
 
   #bindValues(native: NativeProduct, values: EngineValues, hasAddend: boolean, input: AdaptedInput | null): void {

@@ -14,6 +14,7 @@ import { type EpilogValues, mapValues } from "../../matmul/epilog.ts";
 import type { LocalOperands, MatmulProblem } from "../../matmul/problem.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues } from "../engine.ts";
 import { isNothing, type ScalarArgument } from "../../../blas/arguments.ts";
+import { scalarOf } from "./block_scaling.ts";
 import { HostPlan, type Multiplier } from "./plan.ts";
 import { type Strategy, withMoves } from "./strategy.ts";
 
@@ -89,7 +90,9 @@ class OnHost implements EnginePlan {
     const c = operands.c && operands.c.toHost("F");
     const d = LocalArray.empty(operands.d.dtype, operands.d.shape, "F");
     const epilog = mapValues(values.epilog, (input) => input.toHost("F"));
-    const make = this.#plan.prepare({ a, b, c, d }, { ...values, epilog });
+    // There are no elements that arrays of scales, which are on the GPU, would multiply.
+    const scales = { ...values.scales, a: scalarOf(values.scales.a), b: scalarOf(values.scales.b) };
+    const make = this.#plan.prepare({ a, b, c, d }, { ...values, epilog, scales });
     return () => {
       const onHost = make();
       let outputs!: EpilogValues;

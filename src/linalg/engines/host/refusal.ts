@@ -6,7 +6,7 @@
 import { dtypeInfo, isNarrowFloat } from "../../../dtype/dtype.ts";
 import { type Epilog, needsRealNumbers } from "../../matmul/epilog.ts";
 import type { MatmulProblem, Matrix } from "../../matmul/problem.ts";
-import type { Refusal } from "../engine.ts";
+import type { EngineRequest, Refusal } from "../engine.ts";
 
 /** BLAS and ScaLAPACK count rows and columns in 32 bits. */
 const LARGEST_EXTENT = 2 ** 31 - 1;
@@ -33,9 +33,18 @@ function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Re
   return null;
 }
 
+/** The sums of a factor that is multiplied by an array of scales would be with them, and by a number without it. */
+export function refuseScaledSums(epilog: Epilog, scaling: EngineRequest["scaling"]): Refusal | null {
+  if (!scaling || epilog.biasGradient !== "a" && epilog.biasGradient !== "b") return null;
+  return {
+    reason: `the epilog ${epilog.name} sums a factor without its scales`,
+    instead: "Pass quantizationScales as numbers, or another epilog.",
+  };
+}
+
 /** Null if BLAS and epilogs in host memory have what a product asks for. */
-export function refuseOnHost(problem: MatmulProblem, epilog: Epilog): Refusal | null {
-  const refusal = refuseMatrices(problem);
+export function refuseOnHost({ problem, epilog, scaling }: EngineRequest): Refusal | null {
+  const refusal = refuseMatrices(problem) ?? refuseScaledSums(epilog, scaling);
   if (refusal) return refusal;
   if (!(needsRealNumbers(epilog) && dtypeInfo(problem.accumulator).isComplex)) return null;
   return { reason: `the epilog ${epilog.name} is for real numbers only`, instead: "Use a real dtype, or no epilog." };

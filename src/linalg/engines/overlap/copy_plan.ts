@@ -187,7 +187,8 @@ export class CopyPlan implements EnginePlan {
     };
     const operands = { a: read("a", a), b: read("b", b), c: added && read("c", added), d: write(d) };
     const ready = { operands, before, after };
-    this.#recent = { given, ready };
+    // Memory for copies is freed where ranks do not agree on the execution.
+    this.#recent = before.length + after.length > 0 ? null : { given, ready };
     return ready;
   }
 

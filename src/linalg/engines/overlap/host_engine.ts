@@ -30,8 +30,9 @@ import { sharedWindowBytes, useWindows } from "./shared_windows.ts";
 
 const NAME = "overlap";
 
-function refuse({ problem, epilog, algorithm }: EngineRequest, runtime: Runtime): Refusal | null {
-  const refusal = refuseOnHost(problem, epilog);
+function refuse(request: EngineRequest, runtime: Runtime): Refusal | null {
+  const { problem, algorithm } = request;
+  const refusal = refuseOnHost(request);
   if (refusal) return refusal;
   const { size, localSize } = runtime;
   if (localSize !== size) {

@@ -31,8 +31,9 @@ const NAME = "scalapack";
 /** The algorithm that a request names; `undefined` for the engine's own choice. */
 const requested = (algorithm: string) => SCALAPACK_ALGORITHMS.find((name) => name === algorithm);
 
-function refuse({ problem, epilog, algorithm }: EngineRequest): Refusal | null {
-  const refusal = refuseOnHost(problem, epilog);
+function refuse(request: EngineRequest): Refusal | null {
+  const { problem, algorithm } = request;
+  const refusal = refuseOnHost(request);
   if (refusal) return refusal;
   const wanted = requested(algorithm);
   if (!wanted || isEmpty(problem) || chooseStrategy(problem, wanted)) return null;
