@@ -119,7 +119,7 @@ function loadOne(
     aboutOne(path, name, () => {
       using file = openFile(path);
       const entry = entriesOf(file).findLast((entry) => nameOf(entry.name) === name);
-      if (entry === undefined) throw new ConfigurationError(`it has gone while it was read.`);
+      if (entry === undefined) throw new ConfigurationError("it has gone while it was read.");
       found = readArray(runtime, sourceOf(file, entry), distribution, options, `${path}: ${name}`);
       return { name, ...found.facts };
     }));

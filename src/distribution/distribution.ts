@@ -414,7 +414,7 @@ export function unboundConversionError(source: Distribution, target: string): Di
 }
 
 function checkIndex(name: string, index: readonly number[], shape: readonly number[]): void {
-  if (!Array.isArray(index)) {
+  if (!Array.isArray(index) && !ArrayBuffer.isView(index)) {
     throw new TypeError(`${name} must be a list of ${shape.length} coordinates, not ${describe(index)}`);
   }
   if (index.length !== shape.length) {

@@ -99,7 +99,7 @@ export class ProcessGrid {
    * @throws {RangeError} when a coordinate lies outside
    */
   rank(coordinates: readonly number[]): number {
-    if (!Array.isArray(coordinates)) {
+    if (!Array.isArray(coordinates) && !ArrayBuffer.isView(coordinates)) {
       throw new TypeError(
         `the coordinates in a process grid must be a list of ${this.shape.length} numbers, not ${
           describe(coordinates)
