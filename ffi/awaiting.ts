@@ -64,3 +64,34 @@ export function endAwaiting(what: AwaitedCall | null = awaited): void {
   awaited = null;
   for (const watcher of watchers) watcher.end();
 }
+
+/** What is asked for so often, for so long, in vain is told of. */
+const LASTING_TIMES = 10;
+const LASTING_MILLISECONDS = 1000;
+
+/** Something that a script may ask for again and again: once that lasts, it waits as one that awaits does. */
+export class Asking {
+  readonly #describe: () => AwaitedCall;
+  #what: AwaitedCall | null = null;
+  #times = 0;
+  #since = 0;
+
+  /** What is awaited is described when it is told of for the first time. */
+  constructor(describe: () => AwaitedCall) {
+    this.#describe = describe;
+  }
+
+  /** It was asked for in vain. */
+  again(): void {
+    const now = performance.now();
+    if (this.#times++ === 0) this.#since = now;
+    if (this.#times < LASTING_TIMES || now - this.#since < LASTING_MILLISECONDS) return;
+    beginAwaiting(this.#what ??= this.#describe());
+  }
+
+  /** It is there: what is asked for next is something else. */
+  end(): void {
+    if (this.#what !== null) endAwaiting(this.#what);
+    [this.#what, this.#times] = [null, 0];
+  }
+}

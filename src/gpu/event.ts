@@ -5,7 +5,7 @@
  */
 import { checkCuda, CudaEventFlags, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { waitForGpu } from "./waiting.ts";
+import { askingFor, told, waitForGpu } from "./waiting.ts";
 
 /** Options of an {@linkcode Event}. */
 export interface EventOptions {
@@ -30,6 +30,7 @@ export interface EventOptions {
  */
 export class Event implements Disposable {
   #handle: bigint | null;
+  readonly #asking = askingFor("cudaEventSynchronize");
 
   /** Make an event on the current GPU. */
   constructor(options: EventOptions = {}) {
@@ -51,6 +52,7 @@ export class Event implements Disposable {
 
   /** Put the event on a stream, in place of where it was. Source: cudaEventRecord. */
   record(stream: { readonly handle: bigint }): void {
+    this.#asking.end();
     checkCuda(openCudaRuntime().symbols.cudaEventRecord(this.handle, stream.handle), "cudaEventRecord");
   }
 
@@ -59,9 +61,9 @@ export class Event implements Disposable {
     waitForGpu("cudaEventSynchronize", openCudaRuntime().symbols.cudaEventQuery, this.handle);
   }
 
-  /** Whether it has happened. Source: cudaEventQuery. */
+  /** Whether it has happened. A script that asks ten times, for a second, waits. Source: cudaEventQuery. */
   get isDone(): boolean {
-    return isReady(openCudaRuntime().symbols.cudaEventQuery(this.handle), "cudaEventQuery");
+    return told(hasHappened(this), this.#asking);
   }
 
   /** Seconds from another event to this one; both made with `timing`, and happened. Source: cudaEventElapsedTime. */
@@ -80,6 +82,11 @@ export class Event implements Disposable {
     checkCuda(openCudaRuntime().symbols.cudaEventDestroy(this.#handle), "cudaEventDestroy");
     this.#handle = null;
   }
+}
+
+/** Whether an event has happened, asked by what does not wait for it. */
+export function hasHappened(event: Event): boolean {
+  return isReady(openCudaRuntime().symbols.cudaEventQuery(event.handle), "cudaEventQuery");
 }
 
 /** Whether a query found that all has been done. */

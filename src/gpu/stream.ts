@@ -14,7 +14,7 @@ import { attempt } from "../attempt.ts";
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
 import { Event, isReady } from "./event.ts";
-import { waitForGpu } from "./waiting.ts";
+import { askingFor, told, waitForGpu } from "./waiting.ts";
 
 /** Where CUDA tells whether a stream is captured. */
 const status = new Int32Array(1);
@@ -53,6 +53,7 @@ export class Stream implements Disposable {
   #handle: bigint | null;
   /** What other streams wait for, anew each time: making an event takes longer than to record it. */
   #passed: Event | null = null;
+  readonly #asking = askingFor("cudaStreamSynchronize");
 
   /** Make a stream on a GPU, which must be current. It does not wait for the default stream. */
   constructor(device: Device, options: StreamOptions = {}) {
@@ -82,9 +83,12 @@ export class Stream implements Disposable {
     waitForGpu("cudaStreamSynchronize", openCudaRuntime().symbols.cudaStreamQuery, this.handle);
   }
 
-  /** Whether all that was put on the stream has been done. Source: cudaStreamQuery. */
+  /**
+   * Whether all that was put on the stream has been done. A script that asks ten times, for a second, waits. Source:
+   * cudaStreamQuery.
+   */
   get isDone(): boolean {
-    return isReady(openCudaRuntime().symbols.cudaStreamQuery(this.handle), "cudaStreamQuery");
+    return told(isIdle(this), this.#asking);
   }
 
   /** Whether what is put on the stream becomes part of a graph. Source: cudaStreamIsCapturing. */
@@ -149,4 +153,9 @@ function createStream(priority: number): bigint {
     "cudaStreamCreateWithPriority",
   );
   return out[0];
+}
+
+/** Whether all that was put on a stream has been done, asked by what does not wait for it. */
+export function isIdle(stream: Stream): boolean {
+  return isReady(openCudaRuntime().symbols.cudaStreamQuery(stream.handle), "cudaStreamQuery");
 }

@@ -7,9 +7,10 @@
  *
  * @module
  */
+import { Asking } from "../../ffi/awaiting.ts";
 import { checkCuda, CudaStatus } from "../../ffi/cuda/runtime.ts";
 import { GPU_WAITS } from "../../ffi/cuda/waiting_functions.ts";
-import { lookAtWaits } from "../../ffi/script_line.ts";
+import { lineOfScript, lookAtWaits } from "../../ffi/script_line.ts";
 import { begun, noteWaiting, within } from "../../ffi/waiting.ts";
 import { checkWatches, lookAround } from "./watch.ts";
 
@@ -59,6 +60,18 @@ function askPatiently(query: Query, handle: bigint): number {
     }
     Atomics.wait(never, 0, 0, Math.min(LONGEST_PAUSE_MILLISECONDS, (now - start) * PAUSE_SHARE));
   }
+}
+
+/** What a script waits for that asks whether a GPU is done, under the name of CUDA's function for such a wait. */
+export function askingFor(name: "cudaStreamSynchronize" | "cudaEventSynchronize"): Asking {
+  return new Asking(() => ({ name, scope: 0, turn: 0, line: lineOfScript() }));
+}
+
+/** Tell that it was asked for, and what the answer is. */
+export function told(isDone: boolean, asking: Asking): boolean {
+  if (isDone) asking.end();
+  else asking.again();
+  return isDone;
 }
 
 const waits = {

@@ -7,7 +7,7 @@
 import { checkCuda, CudaHostFlags, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { addressOf, copyFromAddress } from "../../ffi/memory.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
-import { Event } from "../gpu/event.ts";
+import { Event, hasHappened } from "../gpu/event.ts";
 import type { Stream } from "../gpu/stream.ts";
 import { checkWatches } from "../gpu/watch.ts";
 import { CHUNK_BYTES, CopyCrew, SLOTS } from "./copy_crew.ts";
@@ -111,7 +111,7 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
       copyAsync(target + BigInt(start), from, length, CudaMemcpyKind.HostToDevice, stream);
       events[slot].record(stream);
       sent++;
-    } else if (landed < sent && events[landed % SLOTS].isDone) {
+    } else if (landed < sent && hasHappened(events[landed % SLOTS])) {
       landed++;
       if (landed + SLOTS <= count) crew.allow(landed + SLOTS);
     } else if (sent === Math.min(count, landed + SLOTS)) {
@@ -152,7 +152,7 @@ export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: big
       copyAsync(to, source + BigInt(start), length, CudaMemcpyKind.DeviceToHost, stream);
       events[slot].record(stream);
       fetched++;
-    } else if (landed < fetched && events[landed % SLOTS].isDone) {
+    } else if (landed < fetched && hasHappened(events[landed % SLOTS])) {
       crew.allow(++landed);
     } else if (crew.hasCopied(copied)) {
       copied++;

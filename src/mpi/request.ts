@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type AwaitedCall, beginAwaiting, endAwaiting } from "../../ffi/awaiting.ts";
+import { Asking, type AwaitedCall } from "../../ffi/awaiting.ts";
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { awaitedFrom, waitingFor } from "../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
@@ -57,10 +57,6 @@ const pending = new Set<Request<unknown>>();
 const IMMEDIATE_TRIES = 50;
 const LONGEST_PAUSE = 5;
 
-/** Of a request that was asked for so often, for so long, others are told that it is awaited. */
-const LASTING_TESTS = 10;
-const LASTING_MILLISECONDS = 1000;
-
 function pause(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries < IMMEDIATE_TRIES) setImmediate(resolve);
@@ -95,8 +91,7 @@ export class Request<T> implements PromiseLike<T> {
   #isToBeCancelled = false;
   #isCancelled = false;
   readonly #awaited: AwaitedCall;
-  #tests = 0;
-  #testedSince = 0;
+  readonly #asking = new Asking(() => this.#awaited);
 
   /**
    * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
@@ -159,16 +154,8 @@ export class Request<T> implements PromiseLike<T> {
    */
   test(): boolean {
     const isComplete = this.#test();
-    if (!isComplete) this.#countTest();
+    if (!isComplete) this.#asking.again();
     return isComplete;
-  }
-
-  /** Who asks again and again waits as who awaits. */
-  #countTest(): void {
-    const now = performance.now();
-    if (this.#tests++ === 0) this.#testedSince = now;
-    if (this.#tests < LASTING_TESTS || now - this.#testedSince < LASTING_MILLISECONDS) return;
-    beginAwaiting(this.#awaited);
   }
 
   #test(): boolean {
@@ -221,7 +208,7 @@ export class Request<T> implements PromiseLike<T> {
 
   #complete(code: number): void {
     pending.delete(this);
-    endAwaiting(this.#awaited);
+    this.#asking.end();
     this.#buffers = [];
     try {
       if (code !== 0) throw mpiError(this.#functionName, code);

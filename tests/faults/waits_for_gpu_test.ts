@@ -29,6 +29,8 @@ const execution = RegExp(String.raw`Redistribution\.execute > cudaStreamSynchron
 const CASES: readonly Case[] = [
   { args: ["leaves", "message", ""], code: 1, words: [left(RegExp(`\\S+ > cudaStreamSynchronize ${line}`))] },
   { args: ["leaves", "execution", ""], code: 1, words: [left(execution)] },
+  { args: ["asks", "message", ""], code: 1, words: [left(RegExp(`cudaStreamSynchronize ${line}`))] },
+  { args: ["asks an event", "message", ""], code: 1, words: [left(RegExp(`cudaEventSynchronize ${line}`))] },
   {
     args: ["works", "execution", "1"],
     code: 124,

@@ -301,7 +301,11 @@ API int cudaMallocAsync(void** address, u64 bytes, void*) {
 }
 // With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is said to be captured, and
 // with MOCK_NO_GRAPHS none can be.
-API int cudaFreeAsync(void* address, void*) { return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address); }
+API int cudaFreeAsync(void* address, void*) {
+  // In the order of the stream: what the garbage collector frees waits for nobody.
+  if (!has_come()) return late.push_back([=] { return release(address), true; }), 0;
+  return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address);
+}
 API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
 API int cudaFreeHost(void* address) { return free(address), 0; }
 API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int kind, void* stream) {

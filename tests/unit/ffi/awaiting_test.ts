@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type AwaitedCall, beginAwaiting, endAwaiting, watchAwaiting } from "../../../ffi/awaiting.ts";
+import { Asking, type AwaitedCall, beginAwaiting, endAwaiting, watchAwaiting } from "../../../ffi/awaiting.ts";
 
 const [sum, barrier, message] = ["sum", "barrier", "message"].map((name): AwaitedCall => ({
   name,
@@ -30,4 +30,27 @@ Deno.test("of what is awaited the first collective call is told, until it is ask
   assertEquals(since(), ["end", "barrier"]);
   endAwaiting(barrier);
   assertEquals(since(), ["end"]);
+});
+
+Deno.test("what is asked for ten times, for a second, is awaited, until it is there", async () => {
+  const told: string[] = [];
+  watchAwaiting({
+    begin: ({ name }) => told.push(name),
+    goOn: () => {},
+    end: () => told.push("end"),
+  });
+  const asking = new Asking(() => ({ ...sum, name: `${told.length}` }));
+  for (let i = 0; i < 100; i++) asking.again();
+  assertEquals(told, []);
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  asking.again();
+  assertEquals(told, ["0"]);
+  asking.end();
+  asking.again();
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  for (let i = 0; i < 8; i++) asking.again();
+  assertEquals(told, ["0", "end"]);
+  asking.again();
+  asking.end();
+  assertEquals(told, ["0", "end", "2", "end"]);
 });

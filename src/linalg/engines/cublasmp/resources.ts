@@ -16,7 +16,7 @@ import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { NcclCommunicator } from "../../../gpu/nccl.ts";
 import { RunOrder } from "../../../gpu/run_order.ts";
-import type { Stream } from "../../../gpu/stream.ts";
+import { isIdle, type Stream } from "../../../gpu/stream.ts";
 import type { GridShape } from "./paths.ts";
 
 /** A plan's use of memory that cuBLASMp reaches on all ranks. */
@@ -109,7 +109,7 @@ export class CublasMpResources {
 
   /** Keep host memory that work on the runtime's stream may still use. */
   keepUntilDone(memory: unknown): void {
-    if (this.#runtime.stream!.isDone) this.#kept.length = 0;
+    if (isIdle(this.#runtime.stream!)) this.#kept.length = 0;
     this.#kept.push(memory);
   }
 
