@@ -45,8 +45,9 @@ export interface InitializeOptions {
    * End the job, with exit code 124, when a rank waits for longer than this in a call of MPI, NCCL or ScaLAPACK, for its GPU,
    * or for a collective request (`iallReduce`) that it awaits, or asks for in a loop; no limit when left out. A routine of
    * ScaLAPACK, and a wait for a GPU, count as a whole, with what is computed. A request counts from its first second on,
-   * again from each call that waits, and 50 ms at most each time that it is asked for; messages that are awaited have no
-   * limit. GPUs of engine overlap wait as long for each other in a product, 8 s at least: then it throws.
+   * again from each call that waits, and 50 ms at most each time that it is asked for; messages that are awaited, and
+   * streams and events that are asked whether they are done, have no limit. GPUs of engine overlap wait as long for each
+   * other in a product, 8 s at least: then it throws.
    */
   timeoutSeconds?: number;
   /**
