@@ -417,7 +417,7 @@ export async function test(args: string[]): Promise<number> {
     // Most tests of faults wait for jobs whose ranks wait for each other.
     const limits = {
       "tests/faults": { seconds: 1500, atOnce: 2 * cores },
-      "tests/system": { seconds: 1800, atOnce: cores },
+      "tests/system": { seconds: 2400, atOnce: cores },
     };
     for (const [name, limit] of Object.entries(limits)) {
       jobs.push({ name, ranks: cores, run: (filter) => runPlain(name, testFiles(name), limit, filter) });
