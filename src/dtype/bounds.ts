@@ -4,7 +4,7 @@
  * @module
  */
 import { type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
-import { loadScalar, storeScalar } from "./scalar.ts";
+import { loadScalar, roundedTo, storeScalar } from "./scalar.ts";
 
 /** The smallest number of a real float dtype that is not below a bound; NaN or Infinity if there is none. */
 export function smallestFrom(dtype: DType, bound: number): number {
@@ -26,11 +26,7 @@ function element(dtype: DType): TypedArray {
 }
 
 /** A number rounded to the dtype. */
-function numberOf(dtype: DType, value: number): number {
-  const one = element(dtype);
-  storeScalar(dtype, one, 0, value);
-  return loadScalar(dtype, one, 0) as number;
-}
+const numberOf = (dtype: DType, value: number) => roundedTo(dtype, value) as number;
 
 /** The number that follows one of the dtype: codes without their sign stand in the order of magnitudes. */
 function numberAfter(dtype: DType, value: number): number {

@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../errors.ts";
 import { integerRange } from "./conversion.ts";
-import { type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "./dtype.ts";
+import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "./dtype.ts";
 import { fromFloat32, toFloat32 } from "./narrow_floats.ts";
 
 /**
@@ -33,6 +33,13 @@ export function loadScalar(dtype: DType, array: TypedArray, index: number): Scal
   if (dtypeInfo(dtype).isComplex) return [Number(array[2 * index]), Number(array[2 * index + 1])];
   const stored = array[index];
   return isNarrowFloat(dtype) && dtype !== "float16" ? toFloat32(dtype, Number(stored)) : stored;
+}
+
+/** A value as an element of a dtype holds it. */
+export function roundedTo(dtype: DType, value: Scalar): Scalar {
+  const one = allocate(dtype, 1);
+  storeScalar(dtype, one, 0, value);
+  return loadScalar(dtype, one, 0);
 }
 
 /** Whether a value is a complex number, `[re, im]`. */

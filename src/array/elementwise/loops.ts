@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { allocate, type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
-import { complexParts, loadScalar, storeScalar, toBigInt } from "../../dtype/scalar.ts";
+import { type DType, dtypeInfo, isNarrowFloat, type Scalar, type TypedArray } from "../../dtype/dtype.ts";
+import { complexParts, roundedTo, toBigInt } from "../../dtype/scalar.ts";
 import type { DeviceMemory } from "../../memory/device_buffer.ts";
 import type { ElementProgram, OperandType } from "./expression.ts";
 
@@ -87,13 +87,6 @@ export function loopsOf(
   return joined;
 }
 
-/** A number as elements of a dtype hold it. */
-function rounded(dtype: DType, value: Scalar): Scalar {
-  const one = allocate(dtype, 1);
-  storeScalar(dtype, one, 0, value);
-  return loadScalar(dtype, one, 0);
-}
-
 /** The numbers of the script as the loop takes them: rounded to the dtype in which they are used. */
 export function numbersOf(program: ElementProgram, scalars: readonly (Scalar | null)[]): (number | bigint)[] {
   return program.parameters.flatMap(({ index, dtype }): (number | bigint)[] => {
@@ -101,10 +94,10 @@ export function numbersOf(program: ElementProgram, scalars: readonly (Scalar | n
     if (dtype === "int64") return [toBigInt(value)];
     const number = typeof value === "bigint" ? Number(value) : value;
     // What float8 does not hold would become its largest number.
-    if (isNarrowFloat(dtype) && Math.abs(number as number) > (rounded(dtype, Infinity) as number)) {
+    if (isNarrowFloat(dtype) && Math.abs(number as number) > (roundedTo(dtype, Infinity) as number)) {
       return [number as number];
     }
-    const stored = rounded(dtype, number);
+    const stored = roundedTo(dtype, number);
     return dtypeInfo(dtype).isComplex ? [...complexParts(dtype, stored)] : [stored as number];
   });
 }
