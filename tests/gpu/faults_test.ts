@@ -42,6 +42,15 @@ const CASES: readonly Case[] = [
     codes: [1],
     why: RegExp(`${waited} ${place} for rank 1, which has ended with exit code 0`),
   })),
+  ...(["Stream", "Event"] as const).map((what): Case => ({
+    name: `a rank leaves while another one asks again and again whether its GPU's ${what.toLowerCase()} is done`,
+    args: [waits, what === "Stream" ? "asks" : "asks an event", "execution"],
+    codes: [1],
+    why: RegExp(
+      String.raw`${waited} in (.* > )?cuda${what}Synchronize at waits_for_gpu\.ts:\d+:\d+ for rank 1, ` +
+        "which has ended with exit code 0",
+    ),
+  })),
   {
     name: "a rank is stopped while another one's GPU waits for it",
     args: [waits, "stopped", "execution", limit],
