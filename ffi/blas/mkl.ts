@@ -7,7 +7,7 @@
  * @module
  */
 import { inspectLibrary } from "../elf.ts";
-import { loadGlobally } from "../memory.ts";
+import { libcFunctions, loadGlobally, toCString } from "../memory.ts";
 
 /** MKL's code for each kind of CPU, of which it loads one by itself. */
 const MKL_KERNELS = ["def", "mc3", "avx2", "avx512", "avx10"];
@@ -58,6 +58,29 @@ export function loadWhole(path: string): void {
   loadGlobally(path);
 }
 
+const OPENMP_SYMBOLS = {
+  /** `int omp_get_max_threads(void)` */
+  omp_get_max_threads: { parameters: [], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const SHARED_MEMORY_SYMBOLS = {
+  /** `uid_t getuid(void)` */
+  getuid: { parameters: [], result: "u32" },
+  /** `int shm_unlink(const char* name)` */
+  shm_unlink: { parameters: ["buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/**
+ * Load Intel's OpenMP. At the first call it notes in memory with a name that the process has it, and a process that is
+ * killed would leave that: the name goes at once. Source: LLVM's `kmp_runtime.cpp`, `__kmp_register_library_startup`.
+ */
+function loadOpenMp(path: string): void {
+  loadWhole(path);
+  Deno.dlopen(path, OPENMP_SYMBOLS).symbols.omp_get_max_threads();
+  const { getuid, shm_unlink } = libcFunctions(SHARED_MEMORY_SYMBOLS);
+  shm_unlink(toCString(`/__KMP_REGISTERED_LIB_${Deno.pid}_${getuid()}`));
+}
+
 /** The first of some files that is there, or the first of all. */
 function firstPresent(paths: readonly string[]): string {
   return paths.find((path) => inspectLibrary(path).state !== "absent") ?? paths[0];
@@ -74,7 +97,7 @@ function loadThreading(beside: (file: string) => string, version: string, thread
     return [];
   }
   try {
-    loadWhole(beside("libiomp5.so"));
+    loadOpenMp(beside("libiomp5.so"));
     loadWhole(beside(`libmkl_intel_thread.so${version}`));
     return [];
   } catch (error) {
