@@ -108,6 +108,7 @@ import "./array/gpu_model.ts";
 import "./array/host_model.ts";
 import "./array/interop.ts";
 import "./array/layout.ts";
+import "./array/line_copy.ts";
 import "./array/local_array.ts";
 import "./array/mod.ts";
 import "./array/new_array.ts";

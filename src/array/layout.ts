@@ -9,6 +9,7 @@ import { addressOf, type CopyMemory, fastCopy } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { TypedArray } from "../dtype/dtype.ts";
+import { type LineAxis, type LineCopy, prepareLineCopy } from "./line_copy.ts";
 
 /** Memory order: "C" is row-major, the last index runs fastest; "F" is column-major, the first one does. */
 export type Order = "C" | "F";
@@ -158,12 +159,16 @@ export function copyRuns(source: Strided, target: Strided, runs: readonly (reado
 /** Makes a copy; shifts, in elements, are added to where source and target begin. */
 export type Copy = (sourceShift?: number, targetShift?: number) => void;
 
-/** As {@linkcode copyRuns}, for copies that are made often: returns what makes one. */
+/**
+ * As {@linkcode copyRuns}, for copies that are made often: returns what makes one. It may be a piece of a move of so many
+ * `bytes` in all.
+ */
 export function prepareCopy(
   source: Strided,
   target: Strided,
   runs: readonly (readonly Run[])[],
   parts: 1 | 2 = 1,
+  bytes: number = sizeOfShape(runs.map(lengthOf)) * parts * target.data.BYTES_PER_ELEMENT,
 ): Copy {
   if (runs.some((list) => list.every((run) => run.length === 0))) return () => {};
   if (parts === 2 && isPairOfWords(source.data) && isPairOfWords(target.data)) {
@@ -172,6 +177,7 @@ export function prepareCopy(
       { offset: target.offset, strides: target.strides, data: pairs(target.data) },
       runs,
       1,
+      bytes,
     );
   }
   const [from, to] = [unitsOf(source.data), unitsOf(target.data)];
@@ -186,7 +192,7 @@ export function prepareCopy(
   const inner = axes.pop() ?? { runs: [{ source: 0, target: 0, length: 1 }], source: parts, target: parts };
   const fastest = axes.reduce((best, axis, i) => axis.source < (axes[best]?.source ?? inner.source) ? i : best, -1);
   if (fastest < 0) {
-    const native = prepareNativeCopy(from, to, [...axes, inner], parts);
+    const native = prepareNativeCopy(from, to, [...axes, inner], parts, bytes);
     if (native !== null) {
       return (sourceShift = 0, targetShift = 0) => native(a + sourceShift * parts, b + targetShift * parts);
     }
@@ -283,6 +289,10 @@ function walk(axes: readonly Axis[], depth: number, s: number, t: number, visit:
 /** Below this many bytes in a run a loop in JavaScript is as fast as calls of `memcpy`. */
 const LEAST_NATIVE_BYTES = 64;
 
+/** No cache holds an array of so many bytes: moves of as many are copied by compiled loops, and lines into it past the caches. */
+const LARGE_BYTES = 2 ** 25;
+const LEAST_PAST_BYTES = 256;
+
 /** An axis in bytes, as 64-bit integers: the start, the end and the place in the target of each run. */
 interface ByteAxis {
   readonly runs: readonly {
@@ -295,43 +305,64 @@ interface ByteAxis {
   readonly target: bigint;
 }
 
-/** Copies lines by `memcpy`, given the first numbers of source and target; `null` if lines are short, or not dense, or it may not be called. */
+/**
+ * Copies lines natively, given the first numbers of source and target; `null` if lines are short, or not dense, or nothing
+ * native may be called.
+ */
 function prepareNativeCopy(
   from: Units,
   to: Units,
   axes: readonly Axis[],
   parts: 1 | 2,
+  bytes: number,
 ): ((s: number, t: number) => void) | null {
   const inner = axes.at(-1)!;
   const width = from.BYTES_PER_ELEMENT;
   const isDenseLine = inner.source === parts && inner.target === parts;
-  const bytes = lengthOf(inner.runs) * parts * width / inner.runs.length;
+  const lineBytes = lengthOf(inner.runs) * parts * width / inner.runs.length;
   const isShared = [from, to].some(({ buffer }) => !(buffer instanceof ArrayBuffer));
-  const memcpy = isDenseLine && bytes >= LEAST_NATIVE_BYTES && !isShared ? fastCopy() : null;
-  if (memcpy === null) return null;
-  const inBytes = axes.map((axis): ByteAxis => {
-    const [source, target] = [axis.source * width, axis.target * width];
-    const runs = axis === inner ? shortened(axis.runs, PIECE_BYTES / (parts * width)) : axis.runs;
-    return {
-      runs: runs.map((run) => ({
-        source: BigInt(run.source * source),
-        target: BigInt(run.target * target),
-        length: run.length,
-        bytes: BigInt(run.length * parts * width),
-      })),
-      source: BigInt(source),
-      target: BigInt(target),
-    };
-  });
+  if (!isDenseLine || lineBytes < LEAST_NATIVE_BYTES || isShared) return null;
+  const isPast = to.byteLength >= LARGE_BYTES && lineBytes >= LEAST_PAST_BYTES;
+  const lines = inBytes(axes, parts * width, width);
+  const copy = (bytes >= LARGE_BYTES ? prepareLineCopy(lines, isPast) : null) ?? prepareMemcpy(lines);
+  if (copy === null) return null;
   const [sourceAddress, targetAddress] = [addressOf(from as BufferSource), addressOf(to as BufferSource)];
   const [sourceSpan, targetSpan] = [spanOf(axes, "source", parts), spanOf(axes, "target", parts)];
   return (s, t) => {
-    // memcpy itself looks at nothing.
+    // Native functions look at nothing.
     if (!(s >= 0 && s + sourceSpan <= from.length && t >= 0 && t + targetSpan <= to.length)) {
       throw new StateError("The memory of an array is gone, or too short, that elements move between.");
     }
-    copyLines(memcpy, inBytes, 0, sourceAddress + BigInt(s * width), targetAddress + BigInt(t * width));
+    copy(sourceAddress + BigInt(s * width), targetAddress + BigInt(t * width));
   };
+}
+
+/** Axes of numbers, the last one of elements without gaps, as those of bytes. */
+function inBytes(axes: readonly Axis[], itemSize: number, width: number): LineAxis[] {
+  const outer = axes.slice(0, -1).map(({ runs, source, target }) => (
+    { runs, source: source * width, target: target * width }
+  ));
+  const runs = axes.at(-1)!.runs.map(({ source, target, length }) => (
+    { source: source * itemSize, target: target * itemSize, length: length * itemSize }
+  ));
+  return [...outer, { runs, source: 1, target: 1 }];
+}
+
+/** Copies lines by `memcpy`; `null` if it may not be called. */
+function prepareMemcpy(axes: readonly LineAxis[]): LineCopy | null {
+  const memcpy = fastCopy();
+  if (memcpy === null) return null;
+  const byteAxes = axes.map(({ runs, source, target }, depth): ByteAxis => ({
+    runs: (depth === axes.length - 1 ? shortened(runs, PIECE_BYTES) : runs).map((run) => ({
+      source: BigInt(run.source * source),
+      target: BigInt(run.target * target),
+      length: run.length,
+      bytes: BigInt(run.length),
+    })),
+    source: BigInt(source),
+    target: BigInt(target),
+  }));
+  return (source, target) => copyLines(memcpy, byteAxes, 0, source, target);
 }
 
 /** Numbers from the first to behind the last that a copy reads or writes. */

@@ -483,20 +483,24 @@ clusterTest(
   },
 );
 
-clusterTest("large blocks of long rows go from process to process, small ones and short rows do not", (runtime) => {
-  const { size } = runtime;
-  const algorithmOf = (shape: number[], to: Distribution, dtype: DType) => {
-    using a = DistributedArray.zeros(runtime, shape, Slab.X, { dtype, memory: "host" });
-    using plan = new Redistribution(a, to);
-    return plan.algorithm.algorithm;
-  };
-  const other = (name: RedistributionAlgorithm) => size === 1 ? "local_copy" : name;
-  const direct = mayReach(runtime) ? "direct_copies" : "shared_window";
-  assertEquals(algorithmOf([1024, 2048], Slab.Y, "complex128"), other(direct));
-  assertEquals(algorithmOf([64, 2048], Slab.Y, "complex128"), other("shared_window"));
-  const cyclic = new BlockCyclic(new ProcessGrid({ shape: [1, size] }), [8, 8]);
-  assertEquals(algorithmOf([1024, 2048], cyclic, "complex128"), other("shared_window"));
-});
+clusterTest(
+  "large blocks go from process to process, small ones, and those of short rows at both ends, do not",
+  (runtime) => {
+    const { size } = runtime;
+    const algorithmOf = (shape: number[], to: Distribution, dtype: DType, from: Distribution = Slab.X) => {
+      using a = DistributedArray.zeros(runtime, shape, from, { dtype, memory: "host" });
+      using plan = new Redistribution(a, to);
+      return plan.algorithm.algorithm;
+    };
+    const other = (name: RedistributionAlgorithm) => size === 1 ? "local_copy" : name;
+    const direct = mayReach(runtime) ? "direct_copies" : "shared_window";
+    assertEquals(algorithmOf([1024, 2048], Slab.Y, "complex128"), other(direct));
+    assertEquals(algorithmOf([64, 2048], Slab.Y, "complex128"), other("shared_window"));
+    const cyclic = (columns: number) => new BlockCyclic(new ProcessGrid({ shape: [1, size] }), [8, columns]);
+    assertEquals(algorithmOf([1024, 2048], cyclic(8), "complex128"), other(direct));
+    assertEquals(algorithmOf([1024, 2048], cyclic(4), "complex128", cyclic(8)), other("shared_window"));
+  },
+);
 
 clusterTest("autotune measures each way that elements can go, and takes the fastest", (runtime) => {
   const a = make(runtime, [9, 8], Slab.X, "float32", "C", "host");

@@ -64,7 +64,8 @@ export class HostExecutor {
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
     const plan = this.#plan;
     const { itemSize, parts } = dtypeInfo(source.dtype);
-    const stay = prepareCopy(source, target, plan.stays.runs, parts);
+    const bytes = sizeOfShape(target.shape) * itemSize;
+    const stay = prepareCopy(source, target, plan.stays.runs, parts, bytes);
     if (plan.elementsMoved === 0) return stay;
     const isOneRound = plan.largestPart * itemSize <= this.#mostBytes;
     const most = isOneRound ? Infinity : Math.max(1, Math.floor(this.#mostBytes / plan.from.size! / itemSize));
@@ -84,12 +85,12 @@ export class HostExecutor {
 
     const pack = outgoing.map(({ distinct }) =>
       distinct.map(([transfer, at]) =>
-        prepareCopy(source, blockIn(sent, at, source, transfer, order), transfer.runs, parts)
+        prepareCopy(source, blockIn(sent, at, source, transfer, order), transfer.runs, parts, bytes)
       )
     );
     const unpack = incoming.map(({ distinct }) =>
       distinct.map(([transfer, at]) =>
-        prepareCopy(blockIn(received, at, target, transfer, order), target, transfer.runs, parts)
+        prepareCopy(blockIn(received, at, target, transfer, order), target, transfer.runs, parts, bytes)
       )
     );
     const { size } = this.#communicator;

@@ -10,7 +10,7 @@ import { type Offered, type PeerChannels, type RemoteArray, waitForPeers } from 
 import { prepareProcessCopy } from "../../memory/process_memory.ts";
 import { pin } from "../../memory/spare.ts";
 import { recorder } from "../../runtime/recorder.ts";
-import { type Copy, type Order, prepareCopy, type Run, stridesOf } from "../layout.ts";
+import { type Copy, type Order, prepareCopy, type Run, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { countOf } from "../traverse.ts";
 import { partLength, partsAlong } from "./pieces.ts";
@@ -67,10 +67,11 @@ export function prepareMaking(
   const offerings = plan.receives.map(({ peer }) => channels.offering(peer, "write"));
   const staying = partsOf(plan.stays, making);
   return (target) => {
+    const bytes = sizeOfShape(target.shape) * itemSize;
     const stays = shiftedCopies(
       staying,
       dimension,
-      ({ runs }) => prepareCopy(source, target, runs, words),
+      ({ runs }) => prepareCopy(source, target, runs, words, bytes),
       (copy, from, to) => () => copy(from * source.strides[dimension], to * target.strides[dimension]),
     );
     const { address, data, offset, strides } = target;

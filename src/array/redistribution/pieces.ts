@@ -10,9 +10,6 @@ import type { Transfer } from "./plan.ts";
 /** What the positions of a transfer's runs count in the packed block: those of the target, of the source, or neither. */
 export type Packed = "source" | "target" | null;
 
-/** Local copies are made in pieces of so many bytes, between those that others wait for. */
-export const LOCAL_PIECE_BYTES = 2 ** 20;
-
 /**
  * A block in pieces of at most `most` elements, each with its place in the arrays and packed by itself. Both ranks cut it
  * alike: the outermost dimension of `order` first.

@@ -25,7 +25,7 @@ import { recorder } from "../../runtime/recorder.ts";
 import { type Copy, type Order, prepareCopy, sizeOfShape, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { countOf } from "../traverse.ts";
-import { LOCAL_PIECE_BYTES, piecesOf } from "./pieces.ts";
+import { piecesOf } from "./pieces.ts";
 import { type Parts, planRedistribution, type RedistributionPlan, type Transfer } from "./plan.ts";
 import { elementsInOnePiece, segmentsOf } from "./segments.ts";
 
@@ -36,7 +36,7 @@ const LEAST_PIECE_BYTES = 1024;
 const WORTH_BYTES = 2 ** 20;
 const WORTH_PIECE_BYTES = 2048;
 
-/** What short pieces are packed into: it stays in the second-level cache. */
+/** What short pieces are packed into: it stays in the second-level cache. What stays is copied in parts of as much. */
 const ROOM_BYTES = 2 ** 18;
 
 type End = "source" | "target";
@@ -57,8 +57,8 @@ interface Active {
   /** Addresses keep nothing alive. */
   readonly held: LocalArray;
   readonly offered: Offered;
-  /** Copy all that goes this way. */
-  copy(place: RemoteArray): void;
+  /** What copies a piece each of all that goes this way. */
+  copies(place: RemoteArray): readonly (() => void)[];
 }
 
 /** An array that another rank copies from or to. */
@@ -109,14 +109,16 @@ export class ProcessExecutor {
       if (copiesItself) active.push(this.#active(channels, link, use, order));
       else passive.push(this.#passive(channels, link, use, order));
     }
-    const stays = piecesOf(plan.stays, LOCAL_PIECE_BYTES / itemSize, order, null)
-      .map((piece) => prepareCopy(source, target, piece.runs, parts));
+    const bytes = sizeOfShape(target.shape) * itemSize;
+    const stays = piecesOf(plan.stays, ROOM_BYTES / itemSize, order, null)
+      .map((piece) => prepareCopy(source, target, piece.runs, parts, bytes));
     return () => exchange(active, passive, stays);
   }
 
   /**
-   * Whether this is the fastest way between ranks of one machine: much moves, and in long pieces wherever it lies. Short ones
-   * cost Linux more than the second copy costs that going through shared memory takes. The same on all ranks, for rank 0 tells.
+   * Whether this is the fastest way between ranks of one machine: much moves, and it lies in long pieces at one end at least.
+   * Short ones cost Linux more than the second copy costs that going through shared memory takes. The same on all ranks, for
+   * rank 0 tells.
    */
   isFastest(order: Order, itemSize: number): boolean {
     const { from, to, rank } = this.#plan;
@@ -173,7 +175,7 @@ export class ProcessExecutor {
     return {
       held: own,
       offered: channels.offered(peer, use),
-      copy({ address, bytes, strides }) {
+      copies({ address, bytes, strides }) {
         if (String(strides) !== known.key) {
           known = prepared(strides);
           seen.set(key, strides);
@@ -185,11 +187,11 @@ export class ProcessExecutor {
               `are in different redistributions. Call them in the same order on all ranks; checks: "collective" finds out.`,
           );
         }
-        for (let i = 0; i < copies.length; i++) {
+        return copies.map((copy, i) => () => {
           if (use === "write") through?.[i]();
-          copies[i](address);
+          copy(address);
           if (use === "read") through?.[i]();
-        }
+        });
       },
     };
   }
@@ -242,11 +244,11 @@ function piecesAtEnds(
   return { source: length(from, sender, "source"), target: length(to, receiver, "target") };
 }
 
-/** The least of them, of all that one rank sends and receives; 0 if that is nothing. */
+/** The least that Linux copies at once, of all that one rank sends and receives: who copies packs its own end. 0 if that is nothing. */
 function shortestPiece(plan: RedistributionPlan, order: Order): number {
   const lengths = (["source", "target"] as const).flatMap((end) =>
-    (end === "source" ? plan.directSends : plan.directReceives).flatMap((transfer) =>
-      Object.values(piecesAtEnds(plan, end, transfer.peer, transfer, order))
+    (end === "source" ? plan.directSends : plan.directReceives).map((transfer) =>
+      Math.max(...Object.values(piecesAtEnds(plan, end, transfer.peer, transfer, order)))
     )
   );
   return lengths.length === 0 ? 0 : Math.min(...lengths);
@@ -286,11 +288,13 @@ function betweenBlock(
   parts: 1 | 2,
 ): Copy {
   const packed = { ...block, strides: stridesOf(shape, order) };
-  return end === "source" ? prepareCopy(own, packed, runs, parts) : prepareCopy(packed, own, runs, parts);
+  const bytes = sizeOfShape(own.shape) * dtypeInfo(own.dtype).itemSize;
+  return end === "source" ? prepareCopy(own, packed, runs, parts, bytes) : prepareCopy(packed, own, runs, parts, bytes);
 }
 
 /**
- * Offer what others copy, copy what others offer as soon as they do, and what stays meanwhile; and wait for the others.
+ * Offer what others copy, copy what others offer as soon as they do, and wait for the others. What goes to several ranks, and
+ * what stays, lies side by side: of each a piece is copied in turn, while its neighbours are in the caches.
  *
  * Others touch the memory of this rank between `offer` and `isUsed` only: who returns from here is done with them. What fails
  * here, because another process has ended, leaves them the memory that they may still be copying from and to.
@@ -311,17 +315,23 @@ function exchangeAll(active: readonly Active[], passive: readonly Passive[], sta
     before?.();
     offering.offer(place);
   }
-  const left = new Set(active);
+  const awaited = new Set(active);
   const isThere = ({ offered }: Active) => offered.isThere();
+  let begun: { readonly offered: Offered; readonly copies: readonly (() => void)[]; done: number }[] = [];
   let stayed = 0;
-  while (left.size > 0) {
-    const next = [...left].find(isThere);
-    if (next !== undefined) {
-      next.copy(next.offered.place());
-      next.offered.finish();
-      left.delete(next);
-    } else if (stayed < stays.length) stays[stayed++]();
-    else waitForPeers(() => active.some((one) => left.has(one) && isThere(one)));
+  while (awaited.size + begun.length > 0) {
+    for (const one of [...awaited].filter(isThere)) {
+      begun.push({ offered: one.offered, copies: one.copies(one.offered.place()), done: 0 });
+      awaited.delete(one);
+    }
+    begun = begun.filter((one) => {
+      one.copies[one.done++]();
+      if (one.done < one.copies.length) return true;
+      one.offered.finish();
+      return false;
+    });
+    if (stayed < stays.length) stays[stayed++]();
+    else if (begun.length === 0 && awaited.size > 0) waitForPeers(() => [...awaited].some(isThere));
   }
   while (stayed < stays.length) stays[stayed++]();
   for (const { offering, after } of passive) {

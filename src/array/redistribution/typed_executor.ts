@@ -11,7 +11,7 @@ import type { Communicator } from "../../mpi/communicator.ts";
 import { handleCell } from "../../mpi/handle_cell.ts";
 import { startMpi } from "../../mpi/init_finalize.ts";
 import { recorder } from "../../runtime/recorder.ts";
-import { type Order, prepareCopy } from "../layout.ts";
+import { type Order, prepareCopy, sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { type Packed, roundsOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
@@ -52,7 +52,7 @@ export class TypedExecutor {
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
     const plan = this.#plan;
     const { itemSize, parts } = dtypeInfo(source.dtype);
-    const stay = prepareCopy(source, target, plan.stays.runs, parts);
+    const stay = prepareCopy(source, target, plan.stays.runs, parts, sizeOfShape(target.shape) * itemSize);
     const isOneRound = plan.largestPart * itemSize <= this.#mostBytes;
     const { sends, receives } = this.#typesFor(source, target, order, isOneRound);
     const nothing = this.#blocks([], source, "source", order);

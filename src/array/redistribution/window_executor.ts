@@ -6,10 +6,10 @@
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { type PeerChannels, waitForPeers } from "../../memory/peer_channels.ts";
-import { type Copy, type Order, prepareCopy, type Strided, stridesOf } from "../layout.ts";
+import { type Copy, type Order, prepareCopy, sizeOfShape, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { recorder } from "../../runtime/recorder.ts";
-import { LOCAL_PIECE_BYTES, piecesOf } from "./pieces.ts";
+import { piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
 /** The pieces that go one way between this rank and another. */
@@ -34,6 +34,7 @@ export function prepareThroughWindow(
   order: Order,
 ): () => void {
   const { itemSize, parts } = dtypeInfo(source.dtype);
+  const bytes = sizeOfShape(target.shape) * itemSize;
   const slotElements = Math.floor(channels.slotBytes / itemSize);
   const size = plan.from.size!;
   /** Begin with the next rank, so that not all of them write to the same one. */
@@ -51,7 +52,7 @@ export function prepareThroughWindow(
   for (const transfer of inTurn(plan.sends)) {
     const channel = channels.to(transfer.peer);
     const copies = piecesOf(transfer, slotElements, order, "target").map((piece) => {
-      const copy: Copy = prepareCopy(source, slotsIn(channel, piece), piece.runs, parts);
+      const copy: Copy = prepareCopy(source, slotsIn(channel, piece), piece.runs, parts, bytes);
       return (slot: number) => copy(0, slot * slotElements);
     });
     lanes.push({ slot: channel.free, done: channel.pass, copies });
@@ -59,17 +60,20 @@ export function prepareThroughWindow(
   for (const transfer of inTurn(plan.receives)) {
     const channel = channels.from(transfer.peer);
     const copies = piecesOf(transfer, slotElements, order, "source").map((piece) => {
-      const copy: Copy = prepareCopy(slotsIn(channel, piece), target, piece.runs, parts);
+      const copy: Copy = prepareCopy(slotsIn(channel, piece), target, piece.runs, parts, bytes);
       return (slot: number) => copy(slot * slotElements, 0);
     });
     lanes.push({ slot: channel.filled, done: channel.take, copies });
   }
-  const stays = piecesOf(plan.stays, LOCAL_PIECE_BYTES / itemSize, order, null)
-    .map((piece) => prepareCopy(source, target, piece.runs, parts));
+  const stays = piecesOf(plan.stays, slotElements, order, null)
+    .map((piece) => prepareCopy(source, target, piece.runs, parts, bytes));
   return () => exchange(lanes, stays);
 }
 
-/** Write and read pieces as slots become free and filled; copy what stays while there are none, and in the end wait. */
+/**
+ * Write and read pieces as slots become free and filled. What stays lies beside what is sent, and is copied between, while its
+ * neighbours are in the caches; and while there is no slot. In the end wait.
+ */
 function exchange(lanes: readonly Lane[], stays: readonly Copy[]): void {
   const span = recorder?.begin("copy", "redistribution");
   const next = new Int32Array(lanes.length);
@@ -89,9 +93,8 @@ function exchange(lanes: readonly Lane[], stays: readonly Copy[]): void {
       moved++;
     }
     left -= moved;
-    if (moved > 0) continue;
     if (stayed < stays.length) stays[stayed++]();
-    else waitForPeers(isReady);
+    else if (moved === 0) waitForPeers(isReady);
   }
   while (stayed < stays.length) stays[stayed++]();
   span?.end();
