@@ -51,6 +51,9 @@ const OPEN_MPI_ENVIRONMENT = {
   PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
   OMPI_MCA_mpi_yield_when_idle: "1",
   OMPI_MCA_pml: "ob1",
+  // Jobs run side by side: bound to cores, the ranks of all of them would share the first ones.
+  OMPI_MCA_hwloc_base_binding_policy: "none",
+  PRTE_MCA_hwloc_default_binding_policy: "none",
 };
 
 /** Ranks that wait would use up their time slices, and are more than there are cores: as `run` sets it. */
