@@ -323,7 +323,9 @@ function prepareNativeCopy(
   const isShared = [from, to].some(({ buffer }) => !(buffer instanceof ArrayBuffer));
   if (!isDenseLine || lineBytes < LEAST_NATIVE_BYTES || isShared) return null;
   const isPast = to.byteLength >= LARGE_BYTES && lineBytes >= LEAST_PAST_BYTES;
-  const lines = inBytes(axes, parts * width, width);
+  const lines = axes.map(({ runs, source, target }): LineAxis => (
+    { runs, source: source * width, target: target * width }
+  ));
   const copy = (bytes >= LARGE_BYTES ? prepareLineCopy(lines, isPast) : null) ?? prepareMemcpy(lines);
   if (copy === null) return null;
   const [sourceAddress, targetAddress] = [addressOf(from as BufferSource), addressOf(to as BufferSource)];
@@ -337,27 +339,16 @@ function prepareNativeCopy(
   };
 }
 
-/** Axes of numbers, the last one of elements without gaps, as those of bytes. */
-function inBytes(axes: readonly Axis[], itemSize: number, width: number): LineAxis[] {
-  const outer = axes.slice(0, -1).map(({ runs, source, target }) => (
-    { runs, source: source * width, target: target * width }
-  ));
-  const runs = axes.at(-1)!.runs.map(({ source, target, length }) => (
-    { source: source * itemSize, target: target * itemSize, length: length * itemSize }
-  ));
-  return [...outer, { runs, source: 1, target: 1 }];
-}
-
 /** Copies lines by `memcpy`; `null` if it may not be called. */
 function prepareMemcpy(axes: readonly LineAxis[]): LineCopy | null {
   const memcpy = fastCopy();
   if (memcpy === null) return null;
   const byteAxes = axes.map(({ runs, source, target }, depth): ByteAxis => ({
-    runs: (depth === axes.length - 1 ? shortened(runs, PIECE_BYTES) : runs).map((run) => ({
+    runs: (depth === axes.length - 1 ? shortened(runs, PIECE_BYTES / source) : runs).map((run) => ({
       source: BigInt(run.source * source),
       target: BigInt(run.target * target),
       length: run.length,
-      bytes: BigInt(run.length),
+      bytes: BigInt(run.length * source),
     })),
     source: BigInt(source),
     target: BigInt(target),

@@ -10,7 +10,7 @@
 import { compileFunctions, findCompiler } from "../../ffi/compiler.ts";
 import { recorder } from "../runtime/recorder.ts";
 
-/** A dimension of the copy: neighbours' distances in bytes, and runs of indices; those of the last one are bytes. */
+/** A dimension of the copy: neighbours' distances in bytes, and runs of indices. Elements of the last one lie side by side. */
 export interface LineAxis {
   readonly source: number;
   readonly target: number;
@@ -21,7 +21,8 @@ export interface LineAxis {
 export type LineCopy = (source: bigint, target: bigint) => void;
 
 /**
- * An axis is how many runs it has, both strides, and three words a run. Past the caches are written whole cache lines of the
+ * An axis is how many runs it has, both strides, and of each run where it begins and how long it is, all in bytes but for the
+ * lengths of outer ones; whole numbers, which JavaScript makes faster than integers of 64 bits. Past the caches are written whole cache lines of the
  * target; the fence has others see them in the order of what this thread writes later.
  */
 const SOURCE = `
@@ -43,25 +44,27 @@ static void copy_past(char *target, const char *source, size_t bytes) {
   memcpy(target, source, bytes);
 }
 
-static void walk(const int64_t *axis, int64_t left, const char *source, char *target, int is_past) {
-  const int64_t count = axis[0], *runs = axis + 3, *end = runs + 3 * count;
-  for (const int64_t *run = runs; run < end; run += 3) {
-    const char *from = source + run[0];
-    char *to = target + run[1];
-    if (left > 1) for (int64_t i = 0; i < run[2]; i++, from += axis[1], to += axis[2]) walk(end, left - 1, from, to, is_past);
-    else if (is_past) copy_past(to, from, run[2]);
-    else memcpy(to, from, run[2]);
+static void walk(const double *axis, int left, const char *source, char *target, int is_past) {
+  const double *runs = axis + 3, *end = runs + 3 * (int64_t)axis[0];
+  const int64_t in_source = axis[1], in_target = axis[2];
+  for (const double *run = runs; run < end; run += 3) {
+    const char *from = source + (int64_t)run[0];
+    char *to = target + (int64_t)run[1];
+    const int64_t length = run[2];
+    if (left > 1) for (int64_t i = 0; i < length; i++, from += in_source, to += in_target) walk(end, left - 1, from, to, is_past);
+    else if (is_past) copy_past(to, from, length);
+    else memcpy(to, from, length);
   }
 }
 
-void copy_lines(const int64_t *axes, int64_t count, const char *source, char *target, int is_past) {
+void copy_lines(const double *axes, int count, const char *source, char *target, int is_past) {
   walk(axes, count, source, target, is_past);
   if (is_past) __builtin_ia32_sfence();
 }
 `;
 
 const SYMBOLS = {
-  copy_lines: { parameters: ["buffer", "i64", "u64", "u64", "i32"], result: "void" },
+  copy_lines: { parameters: ["buffer", "i32", "u64", "u64", "i32"], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** Get ready to copy lines; `null` if this machine, or this process, has no compiler that can. */
@@ -73,16 +76,25 @@ export function prepareLineCopy(axes: readonly LineAxis[], isPastCaches: boolean
     return span && (() => span.end());
   });
   if (functions === null) return null;
-  const words = BigInt64Array.from(axes.flatMap(wordsOf), BigInt);
-  const [count, isPast] = [BigInt(axes.length), Number(isPastCaches)];
+  const words = wordsOf(axes);
+  const [count, isPast] = [axes.length, Number(isPastCaches)];
   return (source, target) => functions.copy_lines(words, count, source, target, isPast);
 }
 
-function wordsOf({ source, target, runs }: LineAxis): number[] {
-  return [
-    runs.length,
-    source,
-    target,
-    ...runs.flatMap((run) => [run.source * source, run.target * target, run.length]),
-  ];
+/** Filled one by one, since there may be many runs. */
+function wordsOf(axes: readonly LineAxis[]): Float64Array<ArrayBuffer> {
+  const words = new Float64Array(axes.reduce((sum, { runs }) => sum + 3 + 3 * runs.length, 0));
+  let at = 0;
+  axes.forEach(({ source, target, runs }, depth) => {
+    const isLine = depth === axes.length - 1;
+    words[at++] = runs.length;
+    words[at++] = source;
+    words[at++] = target;
+    for (const run of runs) {
+      words[at++] = run.source * source;
+      words[at++] = run.target * target;
+      words[at++] = isLine ? run.length * source : run.length;
+    }
+  });
+  return words;
 }
