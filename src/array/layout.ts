@@ -289,8 +289,12 @@ function walk(axes: readonly Axis[], depth: number, s: number, t: number, visit:
 /** Below this many bytes in a run a loop in JavaScript is as fast as calls of `memcpy`. */
 const LEAST_NATIVE_BYTES = 64;
 
-/** No cache holds an array of so many bytes: moves of as many are copied by compiled loops, and lines into it past the caches. */
+/** No cache of a core holds so many bytes: moves of as many are copied by compiled loops. */
 const LARGE_BYTES = 2 ** 25;
+
+/**
+ * Lines of so many bytes are written past the caches, into arrays of that size: of shorter ones too much is no whole cache line.
+ */
 const LEAST_PAST_BYTES = 256;
 
 /** An axis in bytes, as 64-bit integers: the start, the end and the place in the target of each run. */

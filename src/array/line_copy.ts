@@ -22,8 +22,8 @@ export type LineCopy = (source: bigint, target: bigint) => void;
 
 /**
  * An axis is how many runs it has, both strides, and of each run where it begins and how long it is, all in bytes but for the
- * lengths of outer ones; whole numbers, which JavaScript makes faster than integers of 64 bits. Past the caches are written whole cache lines of the
- * target; the fence has others see them in the order of what this thread writes later.
+ * lengths of outer ones: as doubles, which JavaScript makes faster than integers of 64 bits. Whole cache lines of the target are
+ * what is written past the caches; the fence has others see them before what this thread writes later.
  */
 const SOURCE = `
 #include <stdint.h>
@@ -51,9 +51,12 @@ static void walk(const double *axis, int left, const char *source, char *target,
     const char *from = source + (int64_t)run[0];
     char *to = target + (int64_t)run[1];
     const int64_t length = run[2];
-    if (left > 1) for (int64_t i = 0; i < length; i++, from += in_source, to += in_target) walk(end, left - 1, from, to, is_past);
-    else if (is_past) copy_past(to, from, length);
-    else memcpy(to, from, length);
+    if (left == 1) {
+      if (is_past) copy_past(to, from, length);
+      else memcpy(to, from, length);
+    } else {
+      for (int64_t i = 0; i < length; i++, from += in_source, to += in_target) walk(end, left - 1, from, to, is_past);
+    }
   }
 }
 

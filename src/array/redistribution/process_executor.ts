@@ -244,7 +244,10 @@ function piecesAtEnds(
   return { source: length(from, sender, "source"), target: length(to, receiver, "target") };
 }
 
-/** The least that Linux copies at once, of all that one rank sends and receives: who copies packs its own end. 0 if that is nothing. */
+/**
+ * The least that Linux copies at once, of all that one rank sends and receives: of two ends the one with short pieces is
+ * packed. 0 if that is nothing.
+ */
 function shortestPiece(plan: RedistributionPlan, order: Order): number {
   const lengths = (["source", "target"] as const).flatMap((end) =>
     (end === "source" ? plan.directSends : plan.directReceives).map((transfer) =>
