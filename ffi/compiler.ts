@@ -33,6 +33,11 @@ const FLAGS = [
 /** Behind the source: everything that is used is found when it is linked. */
 const LIBRARIES = ["-Wl,-z,defs", "-Wl,--as-needed", ...Deno.build.arch === "x86_64" ? ["-lmvec"] : [], "-lm"];
 
+/** Whether its code can write past the caches: `__builtin_ia32_movntdq`, which only gcc has, for x86-64. */
+export function writesPastCaches({ macros }: Compiler): boolean {
+  return macros.has("__x86_64__") && !macros.has("__clang__");
+}
+
 let found: Compiler | null | undefined;
 
 /** The compiler; null if there is none, or it must not be started. Looked for at the first call. */

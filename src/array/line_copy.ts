@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { compileFunctions, findCompiler } from "../../ffi/compiler.ts";
+import { compileFunctions, findCompiler, writesPastCaches } from "../../ffi/compiler.ts";
 import { recorder } from "../runtime/recorder.ts";
 
 /** A dimension of the copy: neighbours' distances in bytes, and runs of indices. Elements of the last one lie side by side. */
@@ -72,8 +72,8 @@ const SYMBOLS = {
 
 /** Get ready to copy lines; `null` if this machine, or this process, has no compiler that can. */
 export function prepareLineCopy(axes: readonly LineAxis[], isPastCaches: boolean): LineCopy | null {
-  const macros = findCompiler()?.macros;
-  if (!macros?.has("__x86_64__") || macros.has("__clang__")) return null;
+  const compiler = findCompiler();
+  if (compiler === null || !writesPastCaches(compiler)) return null;
   const functions = compileFunctions("lines", SOURCE, SYMBOLS, () => {
     const span = recorder?.begin("compute", "compiling for the CPU");
     return span && (() => span.end());

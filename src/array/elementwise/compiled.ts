@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { compileFunctions, type Compiler, findCompiler } from "../../../ffi/compiler.ts";
+import { compileFunctions, type Compiler, findCompiler, writesPastCaches } from "../../../ffi/compiler.ts";
 import { addressOf } from "../../../ffi/memory.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../dtype/dtype.ts";
 import { packWords } from "../../gpu/kernels/program.ts";
@@ -102,8 +102,8 @@ interface Request {
  * Whether results can pass by the caches: in whole blocks, all their lines begin at cache lines, and in memory of their own,
  * since what an operand has just read is in the caches.
  */
-function isStreamed({ macros }: Compiler, operands: readonly Part[], target: LocalArray, nest: Nest): boolean {
-  if (!macros.has("__x86_64__") || macros.has("__clang__")) return false;
+function isStreamed(compiler: Compiler, operands: readonly Part[], target: LocalArray, nest: Nest): boolean {
+  if (!writesPastCaches(compiler)) return false;
   if (nest.inner.extent < blockOf(target.dtype, true)) return false;
   const { itemSize } = dtypeInfo(target.dtype);
   const steps = [nest.outer, ...nest.others].map(({ strides }) => BigInt(strides[operands.length] * itemSize));
