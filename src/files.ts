@@ -71,6 +71,7 @@ import "../ffi/thread.ts";
 import "../ffi/unnamed_file.ts";
 import "../ffi/waiting.ts";
 import "./array/base_array.ts";
+import "./array/compiled_loops.ts";
 import "./array/device_elements.ts";
 import "./array/difference.ts";
 import "./array/distributed_array.ts";

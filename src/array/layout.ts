@@ -9,6 +9,7 @@ import { addressOf, type CopyMemory, fastCopy } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import type { TypedArray } from "../dtype/dtype.ts";
+import { BEYOND_CACHES } from "./compiled_loops.ts";
 import { type LineAxis, type LineCopy, prepareLineCopy } from "./line_copy.ts";
 
 /** Memory order: "C" is row-major, the last index runs fastest; "F" is column-major, the first one does. */
@@ -289,9 +290,6 @@ function walk(axes: readonly Axis[], depth: number, s: number, t: number, visit:
 /** Below this many bytes in a run a loop in JavaScript is as fast as calls of `memcpy`. */
 const LEAST_NATIVE_BYTES = 64;
 
-/** No cache of a core holds so many bytes: moves of as many are copied by compiled loops. */
-const LARGE_BYTES = 2 ** 25;
-
 /**
  * Lines of so many bytes are written past the caches, into arrays of that size: of shorter ones too much is no whole cache line.
  */
@@ -326,11 +324,11 @@ function prepareNativeCopy(
   const lineBytes = lengthOf(inner.runs) * parts * width / inner.runs.length;
   const isShared = [from, to].some(({ buffer }) => !(buffer instanceof ArrayBuffer));
   if (!isDenseLine || lineBytes < LEAST_NATIVE_BYTES || isShared) return null;
-  const isPast = to.byteLength >= LARGE_BYTES && lineBytes >= LEAST_PAST_BYTES;
+  const isPast = to.byteLength >= BEYOND_CACHES && lineBytes >= LEAST_PAST_BYTES;
   const lines = axes.map(({ runs, source, target }): LineAxis => (
     { runs, source: source * width, target: target * width }
   ));
-  const copy = (bytes >= LARGE_BYTES ? prepareLineCopy(lines, isPast) : null) ?? prepareMemcpy(lines);
+  const copy = (bytes >= BEYOND_CACHES ? prepareLineCopy(lines, isPast) : null) ?? prepareMemcpy(lines);
   if (copy === null) return null;
   const [sourceAddress, targetAddress] = [addressOf(from as BufferSource), addressOf(to as BufferSource)];
   const [sourceSpan, targetSpan] = [spanOf(axes, "source", parts), spanOf(axes, "target", parts)];

@@ -7,8 +7,8 @@
  *
  * @module
  */
-import { compileFunctions, findCompiler, writesPastCaches } from "../../ffi/compiler.ts";
-import { recorder } from "../runtime/recorder.ts";
+import { findCompiler, writesPastCaches } from "../../ffi/compiler.ts";
+import { compileLoops } from "./compiled_loops.ts";
 
 /** A dimension of the copy: neighbours' distances in bytes, and runs of indices. Elements of the last one lie side by side. */
 export interface LineAxis {
@@ -74,10 +74,7 @@ const SYMBOLS = {
 export function prepareLineCopy(axes: readonly LineAxis[], isPastCaches: boolean): LineCopy | null {
   const compiler = findCompiler();
   if (compiler === null || !writesPastCaches(compiler)) return null;
-  const functions = compileFunctions("lines", SOURCE, SYMBOLS, () => {
-    const span = recorder?.begin("compute", "compiling for the CPU");
-    return span && (() => span.end());
-  });
+  const functions = compileLoops("lines", SOURCE, SYMBOLS);
   if (functions === null) return null;
   const words = wordsOf(axes);
   const [count, isPast] = [axes.length, Number(isPastCaches)];

@@ -251,8 +251,13 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     this.#operation.release();
   }
 
-  /** What will happen, in words: the transform, the algorithm, its steps and what they move. Local. */
+  /**
+   * What will happen, in words: the transform, the algorithm, its steps and what they move. Local.
+   *
+   * @throws {StateError} after `free`
+   */
   explain(): string {
+    this.#operation.checkAlive("explain()");
     const { currentPlan, operands, history } = this.#operation;
     return `${explainPlanned(this.#checked, currentPlan, operands?.side)}\n${history}`;
   }

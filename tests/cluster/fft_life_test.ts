@@ -327,6 +327,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
   };
   fft(field, { logger });
   assert(messages.some((text) => text.startsWith(`planned ${algorithm} on ${engine} in`)));
+  transform.free();
+  assertThrows(() => transform.explain(), StateError, "FFT.explain() was used after free()");
 });
 
 clusterTest("what is wrong is refused on every rank", (runtime) => {

@@ -20,6 +20,7 @@ import {
   Replicated,
   type Runtime,
   Slab,
+  StateError,
 } from "../../mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import {
@@ -667,6 +668,7 @@ clusterTest("a Matmul tells what it is", (runtime) => {
   assertEquals(String(object), `Matmul(16 x 8 x 24, float32, ${object.algorithm.algorithm})`);
   object.free();
   assertEquals(String(object), "Matmul(16 x 8 x 24, float32, freed)");
+  assertThrows(() => object.explain(), StateError, "Matmul.explain() was used after free()");
 });
 
 clusterTest("explain() and algorithm tell what happens", (runtime) => {

@@ -7,11 +7,12 @@
  *
  * @module
  */
-import { compileFunctions, type Compiler, findCompiler, writesPastCaches } from "../../../ffi/compiler.ts";
+import { type Compiler, findCompiler, writesPastCaches } from "../../../ffi/compiler.ts";
 import { addressOf } from "../../../ffi/memory.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../dtype/dtype.ts";
 import { packWords } from "../../gpu/kernels/program.ts";
 import { recorder } from "../../runtime/recorder.ts";
+import { BEYOND_CACHES, compileLoops } from "../compiled_loops.ts";
 import type { LocalArray } from "../local_array.ts";
 import { C, prelude, TYPES_IN_C } from "./c.ts";
 import { compile, type ElementProgram, type Expression } from "./expression.ts";
@@ -24,9 +25,6 @@ export const WORTH_COMPILING = 2 ** 20;
 
 /** Lines of fewer elements are left to loops. */
 const SHORTEST_LINE = 256;
-
-/** Results of more bytes are in no cache when they are read again: written past the caches, they take a third less time. */
-const STREAMED_BYTES = 2 ** 25;
 
 /** Operations whose results float32 holds as float64 does: what stands between is float64's. */
 const ROUNDLESS: readonly OperationName[] = [
@@ -133,11 +131,7 @@ function kernelFor(request: Request, compiler: Compiler): { kernel: Kernel; prog
   });
   const beginning = prelude(code, compiler, accumulation !== null);
   if (beginning === null) return null;
-  const compiling = () => recorder?.begin("compute", "compiling for the CPU");
-  const functions = compileFunctions("loop", beginning + code, SYMBOLS, () => {
-    const span = compiling();
-    return span && (() => span.end());
-  });
+  const functions = compileLoops("loop", beginning + code, SYMBOLS);
   return functions && { kernel: functions.loop as Kernel, program };
 }
 
@@ -177,7 +171,7 @@ export function prepareCompiled(
   { expression }: ElementProgram,
   operands: readonly Part[],
   target: LocalArray,
-  streamedBytes = STREAMED_BYTES,
+  streamedBytes = BEYOND_CACHES,
 ): (() => void) | null {
   const compiler = findCompiler();
   if (compiler === null) return null;

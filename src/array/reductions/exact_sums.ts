@@ -7,11 +7,12 @@
  *
  * @module
  */
-import { compileFunctions, findCompiler } from "../../../ffi/compiler.ts";
+import { findCompiler } from "../../../ffi/compiler.ts";
 import { addressOf } from "../../../ffi/memory.ts";
 import type { TypedArray } from "../../dtype/dtype.ts";
 import { packWords } from "../../gpu/kernels/program.ts";
 import { recorder } from "../../runtime/recorder.ts";
+import { compileLoops } from "../compiled_loops.ts";
 import { nestOf } from "../elementwise/compiled.ts";
 import type { Elements } from "../elementwise/loops.ts";
 
@@ -166,12 +167,9 @@ void sum(const i64* p) {
 
 const SYMBOLS = { sum: { parameters: ["buffer"], result: "void" } } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A function that compiles on demand, with the span in which it does. */
+/** A function that compiles on demand. */
 function compiled(kind: Kind): ((words: Uint8Array<ArrayBuffer>) => void) | null {
-  const functions = compileFunctions("sum", source(kind), SYMBOLS, () => {
-    const span = recorder?.begin("compute", "compiling for the CPU");
-    return span && (() => span.end());
-  });
+  const functions = compileLoops("sum", source(kind), SYMBOLS);
   return functions && ((words) => functions.sum(words));
 }
 

@@ -304,7 +304,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @throws {StateError} if something is missing after `releaseOperands`
    */
   resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
-    this.#operation.checkAlive("resetOperandsUnchecked");
+    this.#operation.checkAlive("resetOperandsUnchecked()");
     const { operands: old } = this.#operation;
     this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
     const { a = old?.a, b = old?.b, c = old?.c ?? null } = options;
@@ -321,8 +321,13 @@ export class Matmul<D extends DType = DType> implements Disposable {
     this.#auxiliary = NOTHING;
   }
 
-  /** What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local. */
+  /**
+   * What will happen, in words: the product, the column-major problem, the algorithm, its moves and costs. Local.
+   *
+   * @throws {StateError} after `free`
+   */
   explain(): string {
+    this.#operation.checkAlive("explain()");
     return `${explain(this.#checked, this.#scalars, this.#operation.currentPlan)}\n${this.#operation.history}`;
   }
 

@@ -67,7 +67,7 @@ export interface PlanOptions {
 export interface MatmulOptions extends PlanOptions {
   /** The matrix that is added; null for none. Needs `beta`. */
   c?: DistributedArray | null;
-  /** Scales op(A) op(B). 1 if left out. */
+  /** Scales op(A) op(B). 1 if left out. With 0 an engine may leave A and B alone, and then nothing comes of a NaN in them. */
   alpha?: Scalar;
   /** Scales C. Needs `c`. */
   beta?: Scalar;
