@@ -297,7 +297,9 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     const { communicator, stream } = this.#runtime;
     using plan = this.agree("autotune", make).plan;
     plan.open?.();
-    const slowest = (seconds: number) => communicator.allReduce(Float64Array.of(seconds), { op: "max" })[0];
+    // Each execution counts as long as its slowest rank takes: where ranks share cores, each is the first one at times.
+    const fastestOf = (seconds: readonly number[]) =>
+      Math.min(...communicator.allReduce(Float64Array.from(seconds), { op: "max" }));
     const execute = (count: number) => {
       const { run } = this.agree<CollectiveStep<unknown>>("autotune", () => ({ run: prepare(plan) }));
       communicator.barrier();
@@ -308,14 +310,12 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     };
     // The first one makes what is made at first use, the second one tells how many fill a slot on a GPU.
     execute(1);
-    const once = stream ? slowest(execute(1)) : 0;
+    const once = stream ? fastestOf([execute(1)]) : 0;
     const count = stream ? Math.ceil(Math.min(MOST_IN_SLOT, SLOT_SECONDS / once)) : 1;
-    let shortest = Infinity;
-    for (let i = 0; i < repetitions; i++) {
+    const seconds = fastestOf(Array.from({ length: repetitions }, () => {
       if (stream) pause(Math.min(2 * SLOT_SECONDS, count * once));
-      shortest = Math.min(shortest, execute(count));
-    }
-    const seconds = slowest(shortest);
+      return execute(count);
+    }));
     this.#account.tell(`${title} takes ${seconds} s`);
     return seconds;
   }
