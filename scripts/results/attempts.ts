@@ -47,14 +47,17 @@ export function withNextJob(result: FileResult, next: FileResult): FileResult | 
   };
 }
 
-/** A result whose tests tell of how they failed before. */
+/** A result whose tests tell of how they failed before, and so does the job itself: it has passed now. */
 export function withEarlier(result: FileResult, earlier: FileResult): FileResult {
   const told = new Map(earlier.tests.filter(hasGoneWrong).map(({ name, details }) => [name, details]));
   for (const { name, failedBefore } of earlier.tests) if (failedBefore !== undefined) told.set(name, failedBefore);
   const tests = result.tests.map((test) =>
     told.has(test.name) ? { ...test, failedBefore: told.get(test.name)! } : test
   );
-  return { ...result, tests };
+  const failedBefore = told.get(WHOLE_FILE);
+  if (failedBefore === undefined || tests.some(isWholeJob)) return { ...result, tests };
+  const job: MergedTest = { name: WHOLE_FILE, outcome: "passed", failedRanks: [], details: "", failedBefore };
+  return { ...result, tests: [...tests, job] };
 }
 
 /** A result with what passed when it was run again; as it was, unless nothing went wrong then. */

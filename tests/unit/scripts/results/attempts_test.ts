@@ -58,6 +58,22 @@ Deno.test("a test keeps what was told of it when it failed", () => {
   assertEquals(third.tests.map(({ failedBefore }) => failedBefore), ["", "Error: once"]);
 });
 
+Deno.test("a job keeps what was told of it when it failed as a whole", () => {
+  const whole = "(the whole file)";
+  const first = result(["a", "passed"], [whole, "failed"]);
+  first.tests[1].details = "Error: once";
+  const second = withEarlier(result(["a", "failed"]), first);
+  const third = withEarlier(result(["a", "passed"]), second);
+  for (const { tests } of [second, third]) {
+    assertEquals(tests.slice(1), [
+      { name: whole, outcome: "passed", failedRanks: [], details: "", failedBefore: "Error: once" },
+    ]);
+  }
+  const failing = withEarlier(result(["a", "passed"], [whole, "failed"]), first);
+  assertEquals(failing.tests[1].failedBefore, "Error: once");
+  assertEquals(failing.tests.length, 2);
+});
+
 Deno.test("what fails again, or did not come to run, has failed", () => {
   const first = result(["a", "passed"], ["b", "failed"], ["c", "failed"]);
   const others = [
