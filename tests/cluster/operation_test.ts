@@ -96,6 +96,17 @@ clusterTest("a plan that cannot be opened leaves the earlier one", (runtime) => 
   assertEquals(log.at(-1), "second closed");
 });
 
+clusterTest("an execution that is measured takes as long as its slowest rank", { ranks: [2] }, (runtime) => {
+  if (runtime.stream !== null) return;
+  const plan = { [Symbol.dispose]() {} };
+  const operation = new CollectiveOperation(runtime, "Test", () => ({ operands: null, facts: {} }));
+  // Each rank is the slow one in turn, so that the fastest execution of each alone takes no time.
+  let turn = runtime.rank;
+  const wait = () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, turn++ % 2 === 0 ? 50 : 0);
+  const seconds = operation.measure("a test", () => ({ plan }), () => wait, 4);
+  assert(typeof seconds === "number" && seconds >= 0.049, `${seconds}`);
+});
+
 clusterTest("such an operation fails on every rank or on none", { ranks: [2, 3] }, (runtime) => {
   const filled = (value: number, slab = Slab.X) => DistributedArray.full(runtime, [6, 4], slab, value);
   const isFirst = runtime.rank === 0;
