@@ -304,7 +304,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @throws {StateError} if something is missing after `releaseOperands`
    */
   resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
-    this.#operation.checkAlive("resetOperandsUnchecked()");
+    this.#operation.checkAlive("resetOperandsUnchecked");
     const { operands: old } = this.#operation;
     this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
     const { a = old?.a, b = old?.b, c = old?.c ?? null } = options;
