@@ -37,6 +37,7 @@ const LIBC_SYMBOLS = {
   dlinfo: { parameters: ["u64", "i32", "buffer"], result: "i32" },
   madvise: { parameters: ["u64", "usize", "i32"], result: "i32" },
   mallopt: { parameters: ["i32", "i32"], result: "i32" },
+  free: { parameters: ["u64"], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 let libc: Deno.DynamicLibrary<typeof LIBC_SYMBOLS>["symbols"] | undefined;
@@ -156,6 +157,13 @@ export function readCString(address: bigint): string {
   const bytes = new Uint8Array(Number((libc ?? openLibc()).strlen(address)));
   copyFromAddress(bytes, address);
   return new TextDecoder().decode(bytes);
+}
+
+/** The C string at an address that is this process's to free, which it does; the empty string for NULL. Source: free. */
+export function takeCString(address: bigint): string {
+  const text = readCString(address);
+  (libc ?? openLibc()).free(address);
+  return text;
 }
 
 /**

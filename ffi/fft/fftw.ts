@@ -13,7 +13,7 @@ import { openBlas } from "../blas/blas.ts";
 import { isInterface, loadInterface, MKL_INTERFACES, neighbour } from "../blas/mkl.ts";
 import { NativeError } from "../errors.ts";
 import { LibraryNotFoundError, named, openLibrary, setLibraryVersion } from "../library.ts";
-import { addressOfFunction, readCString } from "../memory.ts";
+import { addressOfFunction, readCString, takeCString, toCString } from "../memory.ts";
 import { taskCommand } from "../task_command.ts";
 
 // The dimensions are arrays of { ptrdiff_t n, is, os }.
@@ -70,6 +70,16 @@ export const FFTW_THREADS_SYMBOLS = {
   fftw_plan_with_nthreads: { parameters: [/* nthreads */ "i32"], result: "void" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
+/** What the planner has found out, which it does not measure again; in a library of FFTW's own only. */
+export const FFTW_WISDOM_SYMBOLS = {
+  fftw_forget_wisdom: { parameters: [], result: "void" },
+  fftw_export_wisdom_to_string: {
+    parameters: [],
+    result: "u64", /* char*, the caller's to free; NULL without memory */
+  },
+  fftw_import_wisdom_from_string: { parameters: [/* const char* */ "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
 const inSingle = (name: string) => name.replace("fftw_", "fftwf_");
 
 /** Transforms of single precision. */
@@ -77,6 +87,9 @@ export const FFTWF_SYMBOLS: typeof FFTW_SYMBOLS = named(FFTW_SYMBOLS, inSingle);
 
 /** Threads of single precision. */
 export const FFTWF_THREADS_SYMBOLS: typeof FFTW_THREADS_SYMBOLS = named(FFTW_THREADS_SYMBOLS, inSingle);
+
+/** Wisdom of single precision. */
+export const FFTWF_WISDOM_SYMBOLS: typeof FFTW_WISDOM_SYMBOLS = named(FFTW_WISDOM_SYMBOLS, inSingle);
 
 /** The sign in the exponent. */
 export const FftwSign = { FORWARD: -1, BACKWARD: 1 } as const;
@@ -89,6 +102,7 @@ export const FftwFlags = {
   PRESERVE_INPUT: 1 << 4,
   PATIENT: 1 << 5,
   ESTIMATE: 1 << 6,
+  WISDOM_ONLY: 1 << 21,
 } as const;
 
 /** A failed call of the FFTW3 interface. */
@@ -100,6 +114,16 @@ export type FftwPrecision = "float32" | "float64";
 /** The functions of one precision. */
 export type FftwFunctions = Deno.DynamicLibrary<typeof FFTW_SYMBOLS>["symbols"];
 
+/** What a planner has found out in this process. */
+export interface FftwWisdom {
+  /** Forget everything. */
+  forget(): void;
+  /** Everything, as text. */
+  known(): string;
+  /** Add what is known to what the planner knows. */
+  add(known: string): void;
+}
+
 /** The transforms of one precision. */
 export interface Fftw {
   /** Whose they are. */
@@ -110,8 +134,11 @@ export interface Fftw {
   readonly path: string;
   /** The most dimensions that a plan may loop over. */
   readonly mostLoops: number;
-  /** Whether planning with other flags than `ESTIMATE` measures, and overwrites the arrays. */
-  readonly measures: boolean;
+  /**
+   * What planning with other flags than `ESTIMATE` has found out, which measures, and overwrites the arrays; `null` if
+   * planning never measures.
+   */
+  readonly wisdom: FftwWisdom | null;
   /** Plan a transform of complex numbers. */
   readonly planComplex: FftwFunctions["fftw_plan_guru64_dft"];
   /** Plan a transform of real numbers, of whose spectrum half is kept. */
@@ -136,8 +163,20 @@ export interface Fftw {
 
 /** What differs between the precisions. */
 const PRECISIONS = {
-  float64: { name: "FFTW", file: "libfftw3", table: FFTW_SYMBOLS, threads: FFTW_THREADS_SYMBOLS },
-  float32: { name: "FFTW (float32)", file: "libfftw3f", table: FFTWF_SYMBOLS, threads: FFTWF_THREADS_SYMBOLS },
+  float64: {
+    name: "FFTW",
+    file: "libfftw3",
+    table: FFTW_SYMBOLS,
+    threads: FFTW_THREADS_SYMBOLS,
+    wisdom: FFTW_WISDOM_SYMBOLS,
+  },
+  float32: {
+    name: "FFTW (float32)",
+    file: "libfftw3f",
+    table: FFTWF_SYMBOLS,
+    threads: FFTWF_THREADS_SYMBOLS,
+    wisdom: FFTWF_WISDOM_SYMBOLS,
+  },
 } as const;
 
 const opened: Partial<Record<FftwPrecision, readonly Fftw[]>> = {};
@@ -190,7 +229,7 @@ function load(precision: FftwPrecision, name: string, files: readonly string[], 
     version,
     path,
     mostLoops: vendor === "mkl" ? 1 : Infinity,
-    measures: vendor === "fftw",
+    wisdom: vendor === "fftw" ? openWisdom(precision, path) : null,
     planComplex: functions.fftw_plan_guru64_dft,
     planRealToComplex: functions.fftw_plan_guru64_dft_r2c,
     planComplexToReal: functions.fftw_plan_guru64_dft_c2r,
@@ -201,6 +240,16 @@ function load(precision: FftwPrecision, name: string, files: readonly string[], 
     limitSeconds: functions.fftw_set_timelimit,
     setThreads: openThreads(precision, path, threads, warnings),
     warnings,
+  };
+}
+
+function openWisdom(precision: FftwPrecision, path: string): FftwWisdom {
+  const { fftw_forget_wisdom, fftw_export_wisdom_to_string, fftw_import_wisdom_from_string } =
+    Deno.dlopen(path, PRECISIONS[precision].wisdom).symbols;
+  return {
+    forget: fftw_forget_wisdom,
+    known: () => takeCString(fftw_export_wisdom_to_string()),
+    add: (known) => void fftw_import_wisdom_from_string(toCString(known)),
   };
 }
 

@@ -216,6 +216,8 @@ export const DECLARATIONS: readonly LibraryDeclaration[] = [
       FFTWF_SYMBOLS: fftw.FFTWF_SYMBOLS,
       FFTW_THREADS_SYMBOLS: fftw.FFTW_THREADS_SYMBOLS,
       FFTWF_THREADS_SYMBOLS: fftw.FFTWF_THREADS_SYMBOLS,
+      FFTW_WISDOM_SYMBOLS: fftw.FFTW_WISDOM_SYMBOLS,
+      FFTWF_WISDOM_SYMBOLS: fftw.FFTWF_WISDOM_SYMBOLS,
     },
     enums: [["FFTW_", fftw.FftwSign], ["FFTW_", fftw.FftwFlags]],
     structs: [],

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Fftw, FftwError, FftwFlags, FftwSign } from "../../../../ffi/fft/fftw.ts";
+import { type Fftw, FftwError, FftwFlags, FftwSign, type FftwWisdom } from "../../../../ffi/fft/fftw.ts";
 import { copyStrided } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
@@ -13,8 +13,14 @@ import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
 import { type Dimension, offsetsOf, type Pass, placesOn, shown } from "../staged/pass_plan.ts";
 import { blockOf, inBlocks, inMemory } from "./blocks.ts";
 
-/** Where MKL is there too, FFTW measures a pass for about this long at most, unless it shall be patient. */
+/** Where MKL is there too, FFTW measures a pass for about this long at most at a time, unless it shall be patient. */
 const MOST_SECONDS = 1;
+
+/**
+ * FFTW plans a pass that often, or until `MOST_SECONDS` are over, and the fastest plan is taken. It measures in the caches,
+ * where it finds plans alike and takes one of them by chance; in memory the best ones are up to half as fast again.
+ */
+const MOST_TRIES = 5;
 
 /** MKL takes no more dimensions at once. */
 const MOST_DIMENSIONS = 7;
@@ -22,8 +28,10 @@ const MOST_DIMENSIONS = 7;
 /** FFTW takes two paths: for arrays that begin at multiples of this, and for others. Source: `fftw_alignment_of`. */
 const VECTOR_BYTES = 16;
 
-/** Plans are compared on as many bytes, if there are as many: more than the caches hold. */
+/** Plans are compared on as many bytes, if the arrays have as many: more than the caches hold. */
 const COLD_BYTES = 2 ** 26;
+
+const PAGE_BYTES = 2 ** 12;
 
 /** The libraries, in reports. */
 const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
@@ -69,59 +77,128 @@ export function fftwPasses(
         return block && inMemory(block, dtype, target.dtype);
       });
       // What measures writes to the arrays.
-      const isTried = candidates.length > 1 || first.measures && effort !== "estimate" ||
+      const isTried = candidates.length > 1 || first.wisdom !== null && effort !== "estimate" ||
         blocks.some((block) => block !== null);
       const { from, to } = isTried ? rehearsalMemory(passes, source, target) : { from: source, to: target };
       const isAligned = [source, target, from, to].every(({ address }) => address % BigInt(VECTOR_BYTES) === 0n);
       return passes.map((pass, i) => {
         const start = pass.isInPlace ? to : from;
         const block = blocks[i];
-        const plans = candidates.flatMap((fftw) => {
+        const chosen = (plans: PassPlan[]) => plans.length === 1 ? plans[0] : choose(plans, rehearsed(pass, start, to));
+        return chosen(candidates.flatMap((fftw) => {
           fftw.setThreads(threads);
           fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
-          const whole = create(fftw, effort, pass, start, to, direction, isAligned);
+          const best = (planned: (effort: FFTEffort, flags?: number) => PassPlan | null) =>
+            fftw.wisdom === null || !isWorthTrying
+              ? planned(effort)!
+              : bestOfTries(fftw.wisdom, effort, planned, chosen);
+          const whole = best((effort, flags) => create(fftw, effort, pass, start, to, direction, isAligned, flags));
           if (block === null) return [whole];
           // All calls of the pass have all blocks.
           const every = { ...block.pass, called: [...pass.called, ...block.pass.called] };
-          const one = create(fftw, effort, every, block.source, block.target ?? to, direction, isAligned);
-          return [whole, inBlocks(block, one, to.dtype)];
-        });
-        return plans.length === 1 ? plans[0] : choose(plans, rehearsed(pass, start, to));
+          const target = block.target ?? to;
+          const some = best((effort, flags) => {
+            const one = create(fftw, effort, every, block.source, target, direction, isAligned, flags);
+            return one && inBlocks(block, one, to.dtype);
+          });
+          return [whole, some];
+        }));
       });
     },
   };
 }
 
-/** How often each plan is timed, one after the other in turns, so that whatever else the machine does hits all alike. */
-const ROUNDS = 5;
+/**
+ * The plan that FFTW knows of; where it knows of none, the best of some, which it knows from then on. `planned` plans, also
+ * with further flags, where `null` is no plan.
+ */
+function bestOfTries(
+  wisdom: FftwWisdom,
+  effort: FFTEffort,
+  planned: (effort: FFTEffort, flags?: number) => PassPlan | null,
+  chosen: (plans: PassPlan[]) => PassPlan,
+): PassPlan {
+  const known = planned(effort, FftwFlags.WISDOM_ONLY);
+  if (known !== null) return known;
+  const others = wisdom.known();
+  const tries = new Map<PassPlan, string>();
+  const isPatient = effort === "patient";
+  const end = performance.now() + 1000 * MOST_SECONDS;
+  do {
+    // Measured plans are found in a hundredth of the time of a patient one, and may win where the caches end.
+    const plan = planned(isPatient && tries.size > 0 ? "measure" : effort)!;
+    tries.set(plan, wisdom.known());
+    wisdom.forget();
+  } while (tries.size < MOST_TRIES && (isPatient || performance.now() < end));
+  const best = chosen([...tries.keys()]);
+  wisdom.add(others);
+  wisdom.add(tries.get(best)!);
+  return best;
+}
+
+/**
+ * How often each plan is timed, one after the other in turns, so that whatever else the machine does hits all alike; those
+ * that take long are timed twice at least, and no more when so many milliseconds are over.
+ */
+const [ROUNDS, MOST_MILLISECONDS] = [5, 300];
+
+/** Plans that once took so much longer than the fastest one are not timed again. */
+const HOPELESS = 1.25;
 
 /** The plan that takes the least time for some calls; the others are freed. */
-function fastest(plans: readonly PassPlan[], calls: readonly (readonly [from: bigint, to: bigint])[]): PassPlan {
-  const shortest = plans.map(() => Infinity);
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [i, plan] of plans.entries()) {
+function fastest(plans: readonly PassPlan[], calls: readonly Call[]): PassPlan {
+  const shortest = new Map(plans.map((plan) => [plan, Infinity]));
+  const end = performance.now() + MOST_MILLISECONDS;
+  let [best] = plans;
+  for (let round = 0; round < ROUNDS && (round < 2 || performance.now() < end); round++) {
+    for (const plan of plans) {
+      if (round > 0 && shortest.get(plan)! > HOPELESS * shortest.get(best)!) continue;
       const start = performance.now();
       for (const [from, to] of calls) plan.execute(from, to);
-      shortest[i] = Math.min(shortest[i], performance.now() - start);
+      shortest.set(plan, Math.min(shortest.get(plan)!, performance.now() - start));
+      if (shortest.get(plan)! < shortest.get(best)!) best = plan;
     }
   }
-  const best = plans[shortest.indexOf(Math.min(...shortest))];
   for (const plan of plans) if (plan !== best) plan[Symbol.dispose]();
   return best;
 }
 
-/** As many calls of a pass as there is memory for: in the caches, where one alone stays, all plans are faster. */
-function rehearsed(pass: Pass, from: LocalArray, to: LocalArray): (readonly [from: bigint, to: bigint])[] {
-  const fits = (array: LocalArray, side: "source" | "target") => {
-    const { itemSize } = dtypeInfo(array.dtype);
-    const last = BigInt((array.size - placesOn(pass, side).span) * itemSize);
-    return offsetsOf(pass.called, side, itemSize).map((offset) => ({
-      address: array.address + offset,
-      fits: offset <= last,
-    }));
+/** Where a call reads, and where it writes. */
+type Call = readonly [from: bigint, to: bigint];
+
+/**
+ * Calls of a pass all over the memory that there is, again and again where the pass is smaller: in the caches, where it would
+ * stay, all plans are faster.
+ */
+function rehearsed(pass: Pass, from: LocalArray, to: LocalArray): Call[] {
+  const spans = { source: spanOf(pass, "source", from.dtype), target: spanOf(pass, "target", to.dtype) };
+  const shared = from.address === to.address ? Math.max(spans.source, spans.target) : null;
+  const places = (side: "source" | "target", { address, dtype, byteLength }: LocalArray) => {
+    const { itemSize } = dtypeInfo(dtype);
+    const length = Math.ceil((shared ?? spans[side]) / PAGE_BYTES) * PAGE_BYTES;
+    const last = byteLength - placesOn(pass, side).span * itemSize;
+    const offsets = offsetsOf(pass.called, side, itemSize).map(Number);
+    const times = Math.max(1, Math.floor(byteLength / length));
+    return {
+      times,
+      /** Where a call begins when the pass is repeated for the n-th time; `null` beyond the memory. */
+      at: (n: number, call: number) => {
+        const offset = n % times * length + offsets[call];
+        return offset <= last ? address + BigInt(offset) : null;
+      },
+    };
   };
-  const [starts, ends] = [fits(from, "source"), fits(to, "target")];
-  return starts.flatMap((start, i) => start.fits && ends[i].fits ? [[start.address, ends[i].address] as const] : []);
+  const [starts, ends] = [places("source", from), places("target", to)];
+  const calls = pass.called.reduce((product, { extent }) => product * extent, 1);
+  return Array.from({ length: Math.max(starts.times, ends.times) * calls }, (_, i) => {
+    const [n, call] = [Math.floor(i / calls), i % calls];
+    return [starts.at(n, call), ends.at(n, call)];
+  }).filter((call): call is [bigint, bigint] => call[0] !== null && call[1] !== null);
+}
+
+/** Bytes from the first number of all calls of a pass to behind the last one. */
+function spanOf(pass: Pass, side: "source" | "target", dtype: DType): number {
+  return placesOn({ ...pass, looped: [...pass.looped, ...pass.called] }, side).span * dtypeInfo(dtype).itemSize;
 }
 
 function create(
@@ -132,10 +209,11 @@ function create(
   { address: target, dtype: to }: LocalArray,
   direction: FFTDirection,
   isAligned: boolean,
-): PassPlan {
+  further = 0,
+): PassPlan | null {
   const { type, transformed, looped } = pass;
   const mayBeAligned = isAligned && staysAligned(pass, from, to) && !endsProcess(pass, to);
-  const flags = flagsFor(effort, source === target, mayBeAligned);
+  const flags = flagsFor(effort, source === target, mayBeAligned) | further;
   const [dims, loops] = [packed(transformed), packed(looped)];
   const [rank, count] = [transformed.length, looped.length];
   const sign = direction === "forward" ? FftwSign.FORWARD : FftwSign.BACKWARD;
@@ -145,6 +223,7 @@ function create(
     ? fftw.planRealToComplex(rank, dims, count, loops, source, target, flags)
     : fftw.planComplexToReal(rank, dims, count, loops, source, target, flags);
   if (plan === 0n) {
+    if (further === FftwFlags.WISDOM_ONLY) return null;
     throw new FftwError({
       functionName: `fftw_plan_guru64_dft${type === "c2c" ? "" : `_${type}`}`,
       code: 0,
@@ -182,16 +261,15 @@ function flagsFor(effort: FFTEffort, isInPlace: boolean, isAligned: boolean): nu
   return flag | (isAligned ? 0 : FftwFlags.UNALIGNED) | (isInPlace ? 0 : FftwFlags.PRESERVE_INPUT);
 }
 
-/** Memory for as many calls of each pass as leave the caches, or for all; for one at least. */
+/** Memory for as many calls of each pass as leave the caches, or as much as there is; for one call at least. */
 function rehearsalMemory(
   passes: readonly Pass[],
   source: LocalArray,
   target: LocalArray,
 ): { readonly from: LocalArray; readonly to: LocalArray } {
-  const bytesOf = (pass: Pass, side: "source" | "target", { dtype }: LocalArray) => {
-    const { itemSize } = dtypeInfo(dtype);
-    const all = placesOn({ ...pass, looped: [...pass.looped, ...pass.called] }, side).span * itemSize;
-    return Math.max(placesOn(pass, side).span * itemSize, Math.min(COLD_BYTES, all));
+  const bytesOf = (pass: Pass, side: "source" | "target", { dtype, data }: LocalArray) => {
+    const call = placesOn(pass, side).span * dtypeInfo(dtype).itemSize;
+    return Math.max(call, Math.min(COLD_BYTES, Math.max(spanOf(pass, side, dtype), (data as Float64Array).byteLength)));
   };
   // The first pass reads from the source, all others work on the target.
   const read = bytesOf(passes[0], "source", source);

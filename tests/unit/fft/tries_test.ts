@@ -1,0 +1,87 @@
+import { assert, assertEquals } from "@std/assert";
+import { type Fftw, FftwFlags } from "../../../ffi/fft/fftw.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
+import { fftwPasses } from "../../../src/fft/engines/fftw/passes.ts";
+import type { Pass } from "../../../src/fft/engines/staged/pass_plan.ts";
+
+/** A planner that finds another plan each time that it knows none, and remembers what it found. */
+function planner() {
+  let known = new Set(["of others"]);
+  const [freed, measured]: [bigint[], bigint[]] = [[], []];
+  let next = 1n;
+  const fftw: Fftw = {
+    vendor: "fftw",
+    version: "a planner of a test",
+    path: "",
+    mostLoops: Infinity,
+    wisdom: {
+      forget: () => known.clear(),
+      known: () => [...known].join(),
+      add: (more) => void (known = new Set([...known, ...more.split(",").filter((one) => one !== "")])),
+    },
+    planComplex(_rank, _dims, _count, _loops, source, target, _sign, flags) {
+      const problem = `${source === target ? "whole" : "block"} `;
+      const found = [...known].find((one) => one.startsWith(problem));
+      if (found !== undefined) return BigInt(found.slice(problem.length));
+      if (flags & FftwFlags.WISDOM_ONLY) return 0n;
+      known.add(problem + next);
+      measured.push(next);
+      return next++;
+    },
+    planRealToComplex: () => 0n,
+    planComplexToReal: () => 0n,
+    executeComplex: () => {},
+    executeRealToComplex: () => {},
+    executeComplexToReal: () => {},
+    destroyPlan: (plan) => void freed.push(plan),
+    limitSeconds: () => {},
+    setThreads: () => {},
+    warnings: [],
+  };
+  return { fftw, freed, measured, known: () => [...known].sort() };
+}
+
+const lines: Pass = {
+  type: "c2c",
+  transformed: [{ extent: 1024, source: 1, target: 1 }],
+  looped: [{ extent: 64, source: 1024, target: 1024 }],
+  called: [],
+  isInPlace: false,
+};
+
+Deno.test("of the plans that FFTW finds the chosen one stays, is known from then on, and what else was known, too", () => {
+  const { fftw, freed, measured, known } = planner();
+  const compared: number[] = [];
+  const passes = fftwPasses([fftw], "measure", 1, (plans, calls) => {
+    assert(calls.length > 0);
+    compared.push(plans.length);
+    const chosen = plans[Math.min(2, plans.length - 1)];
+    for (const plan of plans) if (plan !== chosen) plan[Symbol.dispose]();
+    return chosen;
+  });
+  const array = LocalArray.zeros("complex128", [64, 1024]);
+  const [plan] = passes.plan([lines], array, array, "forward");
+  assertEquals(compared, [5, 5, 2], "five of the whole pass, five in blocks, the best of both");
+  assertEquals(measured, [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n, 9n, 10n]);
+  assertEquals(plan.library, "FFTW in blocks");
+  assertEquals(known(), ["block 8", "of others", "whole 3"]);
+  assertEquals(freed.toSorted(), measured.filter((one) => one !== 8n).toSorted());
+
+  passes.plan([lines], array, array, "forward");
+  assertEquals([compared.slice(3), measured.length], [[2], 10], "what is known is not measured again");
+});
+
+Deno.test("plans are compared all over the memory of an array, of which a pass may transform a small part", () => {
+  const { fftw } = planner();
+  const places: bigint[] = [];
+  const passes = fftwPasses([fftw], "measure", 1, (plans, calls) => {
+    places.push(...calls.map(([from]) => from));
+    return plans[0];
+  });
+  const whole = LocalArray.zeros("complex128", [8 * 64, 1024]);
+  const { dtype, data, strides } = whole;
+  const part = new LocalArray({ data, dtype, shape: [64, 1024], strides });
+  passes.plan([lines], part, part, "forward");
+  const different = [...new Set(places)].sort((a, b) => Number(a - b));
+  assertEquals(different.map((place) => Number(place - different[0])), [...Array(8).keys()].map((i) => i * 2 ** 20));
+});
