@@ -119,6 +119,7 @@ async function runScript(path: string, { launcher, ranks, timeoutSeconds, denoFl
     program: denoRun(path, [], denoFlags),
     onLine: (_stream, line, _isComplete, rank) => take(line.toWellFormed(), rank),
   });
+  if (job.isInterrupted) throw new CommandError("interrupted", job.code);
   return { ...job, lines };
 }
 

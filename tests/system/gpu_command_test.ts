@@ -1,6 +1,9 @@
 /** `test:gpu`: one job a file, what each said, and the record; on a mock GPU. */
+
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { type Ended, main, root } from "./command.ts";
+import { existsSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Ended, finish, main, root, startMain } from "./command.ts";
 import { mockTest, mpi } from "./mock.ts";
 
 /** The command on two mock GPUs, with a file for its record. */
@@ -47,6 +50,23 @@ test("test:gpu counts a file whose job takes too long as failed, and runs the ot
   assertEquals(again.code, 0, again.stdout);
   const [first, second] = JSON.parse(Deno.readTextFileSync(record)).runs;
   assertEquals([first.failed, second.failed, second.passed], [1, 0, 1]);
+});
+
+mockTest("test:gpu ends when it is interrupted, with what has run on record", async (env, folder) => {
+  const record = `${folder}/record.json`;
+  const args = ["-n", "2", "--mpirun", mpi.mpirun, "--json", record];
+  const child = startMain(["test:gpu", ...args, "examples/ring.ts", "examples/slab.ts", "examples/word_count.ts"], {
+    env,
+  });
+  const ended = finish(child);
+  const runs = () => JSON.parse(Deno.readTextFileSync(record)).runs.map(({ file }: { file: string }) => file);
+  while (!existsSync(record)) await delay(20);
+  // The second one runs.
+  await delay(500);
+  child.kill("SIGTERM");
+  const { code, stderr } = await ended;
+  assertEquals([code, stderr.trim()], [143, "error: interrupted"]);
+  assertEquals(runs(), ["examples/ring.ts"]);
 });
 
 test("test:gpu tells what it cannot do", async (testGpu) => {

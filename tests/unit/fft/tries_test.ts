@@ -8,7 +8,8 @@ import type { Pass } from "../../../src/fft/engines/staged/pass_plan.ts";
 function planner() {
   let known = new Set(["of others"]);
   const [freed, measured]: [bigint[], bigint[]] = [[], []];
-  let next = 1n;
+  const threads: number[] = [];
+  let [next, count] = [1n, 0];
   const fftw: Fftw = {
     vendor: "fftw",
     version: "a planner of a test",
@@ -26,6 +27,7 @@ function planner() {
       if (flags & FftwFlags.WISDOM_ONLY) return 0n;
       known.add(problem + next);
       measured.push(next);
+      threads.push(count);
       return next++;
     },
     planRealToComplex: () => 0n,
@@ -35,10 +37,10 @@ function planner() {
     executeComplexToReal: () => {},
     destroyPlan: (plan) => void freed.push(plan),
     limitSeconds: () => {},
-    setThreads: () => {},
+    setThreads: (threads) => void (count = threads),
     warnings: [],
   };
-  return { fftw, freed, measured, known: () => [...known].sort() };
+  return { fftw, freed, measured, threads, known: () => [...known].sort() };
 }
 
 const lines: Pass = {
@@ -84,4 +86,22 @@ Deno.test("plans are compared all over the memory of an array, of which a pass m
   passes.plan([lines], part, part, "forward");
   const different = [...new Set(places)].sort((a, b) => Number(a - b));
   assertEquals(different.map((place) => Number(place - different[0])), [...Array(8).keys()].map((i) => i * 2 ** 20));
+});
+
+Deno.test("FFTW starts threads for large passes only, and only if they are faster", () => {
+  const { fftw, threads, measured } = planner();
+  const passes = fftwPasses([fftw], "measure", 4, (plans) => plans[1]);
+  const array = LocalArray.zeros("complex128", [64, 1024]);
+  passes.plan([lines], array, array, "forward");
+  assertEquals(threads, [4, 1, 4, 1, 4]);
+  passes.plan([lines], array, array, "forward");
+  assertEquals(measured.length, 5, "the plan with one thread is known");
+
+  const few = LocalArray.zeros("complex128", [16, 1024]);
+  const small = planner();
+  const part: Pass = { ...lines, looped: [{ ...lines.looped[0], extent: 16 }] };
+  for (const effort of ["estimate", "measure"] as const) {
+    fftwPasses([small.fftw], effort, 4).plan([part], few, few, "forward");
+  }
+  assertEquals(new Set(small.threads), new Set([1]));
 });

@@ -37,7 +37,8 @@ const PAGE_BYTES = 2 ** 12;
 const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
 
 /**
- * Passes of fewer numbers go to the first library: they take less time than to find out which is the faster. Calls of more
+ * Passes of fewer numbers go to the first library: they take less time than to find out which is the faster, or than FFTW takes
+ * to start threads, 0.2 ms each time. Calls of more
  * than enough numbers are no faster, but take as much longer to be measured.
  */
 export const comparing = { leastNumbers: 2 ** 15, enoughNumbers: 2 ** 19 };
@@ -67,7 +68,8 @@ export function fftwPasses(
     copy: (source, target) => copyStrided(source, target, target.shape, dtypeInfo(target.dtype).parts),
     plan(passes, source, target, direction) {
       const isInPlace = source.address === target.address;
-      const isWorthTrying = effort !== "estimate" && source.size >= comparing.leastNumbers;
+      const isLarge = source.size >= comparing.leastNumbers;
+      const isWorthTrying = effort !== "estimate" && isLarge;
       const candidates = isWorthTrying ? libraries : [first];
       const blocks = passes.map((pass) => {
         // Several threads share a block less well than all of a pass.
@@ -86,12 +88,16 @@ export function fftwPasses(
         const block = blocks[i];
         const chosen = (plans: PassPlan[]) => plans.length === 1 ? plans[0] : choose(plans, rehearsed(pass, start, to));
         return chosen(candidates.flatMap((fftw) => {
-          fftw.setThreads(threads);
           fftw.limitSeconds(candidates.length > 1 && effort !== "patient" ? MOST_SECONDS : -1);
-          const best = (planned: (effort: FFTEffort, flags?: number) => PassPlan | null) =>
-            fftw.wisdom === null || !isWorthTrying
-              ? planned(effort)!
-              : bestOfTries(fftw.wisdom, effort, planned, chosen);
+          const best = (planned: (effort: FFTEffort, flags?: number) => PassPlan | null) => {
+            const { wisdom } = fftw;
+            const planWith = (threads: number, effort: FFTEffort, flags?: number) => {
+              fftw.setThreads(threads);
+              return planned(effort, flags);
+            };
+            if (wisdom === null || !isWorthTrying) return planWith(wisdom === null || isLarge ? threads : 1, effort)!;
+            return bestOfTries(wisdom, effort, threads > 1 ? [threads, 1] : [1], planWith, chosen);
+          };
           const whole = best((effort, flags) => create(fftw, effort, pass, start, to, direction, isAligned, flags));
           if (block === null) return [whole];
           // All calls of the pass have all blocks.
@@ -109,24 +115,27 @@ export function fftwPasses(
 }
 
 /**
- * The plan that FFTW knows of; where it knows of none, the best of some, which it knows from then on. `planned` plans, also
- * with further flags, where `null` is no plan.
+ * The plan that FFTW knows of; where it knows of none, the best of some, of so many threads in turn, which it knows from then
+ * on. `planned` plans, also with further flags, where `null` is no plan.
  */
 function bestOfTries(
   wisdom: FftwWisdom,
   effort: FFTEffort,
-  planned: (effort: FFTEffort, flags?: number) => PassPlan | null,
+  threads: readonly number[],
+  planned: (threads: number, effort: FFTEffort, flags?: number) => PassPlan | null,
   chosen: (plans: PassPlan[]) => PassPlan,
 ): PassPlan {
-  const known = planned(effort, FftwFlags.WISDOM_ONLY);
-  if (known !== null) return known;
+  for (const count of threads) {
+    const known = planned(count, effort, FftwFlags.WISDOM_ONLY);
+    if (known !== null) return known;
+  }
   const others = wisdom.known();
   const tries = new Map<PassPlan, string>();
   const isPatient = effort === "patient";
   const end = performance.now() + 1000 * MOST_SECONDS;
   do {
     // Measured plans are found in a hundredth of the time of a patient one, and may win where the caches end.
-    const plan = planned(isPatient && tries.size > 0 ? "measure" : effort)!;
+    const plan = planned(threads[tries.size % threads.length], isPatient && tries.size > 0 ? "measure" : effort)!;
     tries.set(plan, wisdom.known());
     wisdom.forget();
   } while (tries.size < MOST_TRIES && (isPatient || performance.now() < end));

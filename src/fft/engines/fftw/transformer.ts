@@ -36,7 +36,8 @@ export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }:
     library: versionsOf(libraries),
     notes: libraries.flatMap(({ warnings }) => warnings),
     passes,
-    operationsPerSecond: () => Math.max(...libraries.map((library) => transformRate(library, precision))),
+    operationsPerSecond: () =>
+      Math.max(...openFftw(precision, threads).map((library) => transformRate(library, precision))),
     workspaceBytes: 0,
     allocate: passes.allocate,
     roots: (n) => {

@@ -106,8 +106,14 @@ export class LocalTransform implements Disposable {
     let passes = this.#planned.get(key);
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
-    const axes = `${this.#axes.length > 1 ? "axes" : "axis"} ${this.#axes}`;
-    const span = { kind: "fft", label: `${this.#type} of ${source.shape.join(" x ")}, ${axes}` } as const;
+    const [type, axes, { shape }] = [this.#type, this.#axes, source];
+    // Made when somebody asks: it takes longer than a small transform.
+    const span = {
+      kind: "fft",
+      get label() {
+        return `${type} of ${shape.join(" x ")}, ${axes.length > 1 ? "axes" : "axis"} ${axes}`;
+      },
+    } as const;
     const transform = () => calls.forEach((call) => call());
     const { stream = null } = this.#library;
     return () => {
