@@ -102,6 +102,7 @@ export const FftwFlags = {
   PRESERVE_INPUT: 1 << 4,
   PATIENT: 1 << 5,
   ESTIMATE: 1 << 6,
+  NO_BUFFERING: 1 << 11,
   WISDOM_ONLY: 1 << 21,
 } as const;
 
