@@ -23,7 +23,8 @@ const MOST_SPREAD = 1.25;
 /** Blocks of a smaller share of the bytes lose to whole passes by what their calls cost, and there are millions of them. */
 const LEAST_SHARE = 1 / 16;
 
-const PAGE_BYTES = 2 ** 12;
+/** Where memory for blocks begins. */
+export const PAGE_BYTES = 2 ** 12;
 
 /** One block of a pass. */
 export interface Block {

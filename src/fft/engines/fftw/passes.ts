@@ -11,7 +11,7 @@ import type { FFTDirection } from "../../problem.ts";
 import type { FFTEffort } from "../engine.ts";
 import type { PassLibrary, PassPlan } from "../staged/local_transform.ts";
 import { type Dimension, offsetsOf, type Pass, placesOn, shown } from "../staged/pass_plan.ts";
-import { blockOf, inBlocks, inMemory } from "./blocks.ts";
+import { blockOf, inBlocks, inMemory, PAGE_BYTES } from "./blocks.ts";
 
 /** Where MKL is there too, FFTW measures a pass for about this long at most at a time, unless it shall be patient. */
 const MOST_SECONDS = 1;
@@ -36,8 +36,6 @@ const VECTOR_BYTES = 16;
 
 /** Plans are compared on as many bytes, if the arrays have as many: more than the caches hold. */
 const COLD_BYTES = 2 ** 26;
-
-const PAGE_BYTES = 2 ** 12;
 
 /** The libraries, in reports. */
 const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
