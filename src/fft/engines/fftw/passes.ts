@@ -42,8 +42,7 @@ const LIBRARIES = { mkl: "MKL", fftw: "FFTW" } as const;
 
 /**
  * Passes of fewer numbers go to the first library: they take less time than to find out which is the faster, or than FFTW takes
- * to start threads, 0.2 ms each time. Calls of more
- * than enough numbers are no faster, but take as much longer to be measured.
+ * to start threads, 0.2 ms each time. Calls of more than enough numbers are no faster, but take as much longer to be measured.
  */
 export const comparing = { leastNumbers: 2 ** 15, enoughNumbers: 2 ** 19 };
 
