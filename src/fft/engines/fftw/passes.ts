@@ -17,10 +17,10 @@ import { blockOf, inBlocks, inMemory, PAGE_BYTES } from "./blocks.ts";
 const MOST_SECONDS = 1;
 
 /**
- * FFTW plans a pass that often, or until `MOST_SECONDS` are over, and the fastest plan is taken. It measures in the caches,
+ * FFTW plans a pass that often, or until so many seconds are over, and the fastest plan is taken. It measures in the caches,
  * where it finds plans alike and takes one of them by chance; in memory the best ones are up to half as fast again.
  */
-const MOST_TRIES = 8;
+const [MOST_TRIES, TRYING_SECONDS] = [8, 0.5];
 
 /**
  * Flags of these tries, in turn: without its own buffers FFTW plans lines in a sixth of the time, and finds the best plan of
@@ -137,7 +137,7 @@ function bestOfTries(
   const others = wisdom.known();
   const tries = new Map<PassPlan, string>();
   const isPatient = effort === "patient";
-  const end = performance.now() + 1000 * MOST_SECONDS;
+  const end = performance.now() + 1000 * TRYING_SECONDS;
   do {
     // Measured plans are found in a hundredth of the time of a patient one, and may win where the caches end.
     const turn = tries.size;
@@ -153,7 +153,7 @@ function bestOfTries(
 }
 
 /** Plans are timed for so many milliseconds in all, and each of them so many times at least, and at most. */
-const [COMPARED_MILLISECONDS, LEAST_TIMES, MOST_TIMES] = [300, 3, 50];
+const [COMPARED_MILLISECONDS, LEAST_TIMES, MOST_TIMES] = [200, 2, 50];
 
 /**
  * The plan with the shortest call; the others are freed. They are called in turns, so that whatever else the machine does hits
