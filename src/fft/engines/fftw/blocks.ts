@@ -23,7 +23,7 @@ const MOST_SPREAD = 1.25;
 /** Blocks of a smaller share of the bytes lose to whole passes by what their calls cost, and there are millions of them. */
 const LEAST_SHARE = 1 / 16;
 
-/** Where memory for blocks begins. */
+/** Memory for blocks begins at multiples of this, and so do the places at which plans are compared. */
 export const PAGE_BYTES = 2 ** 12;
 
 /** One block of a pass. */

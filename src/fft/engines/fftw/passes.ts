@@ -139,7 +139,7 @@ function bestOfTries(
   const isPatient = effort === "patient";
   const end = performance.now() + 1000 * TRYING_SECONDS;
   do {
-    // Measured plans are found in a hundredth of the time of a patient one, and may win where the caches end.
+    // One patient plan is enough to wait for; measured ones may still win in memory.
     const turn = tries.size;
     const flags = TRIED_FLAGS[turn % TRIED_FLAGS.length];
     const plan = planned(threads[turn % threads.length], isPatient && turn > 0 ? "measure" : effort, flags)!;

@@ -107,7 +107,7 @@ export class LocalTransform implements Disposable {
     if (passes === undefined) this.#planned.set(key, passes = this.#plan(source, target));
     const calls = passes.map((planned) => callsOf(planned, source.address, target.address));
     const [type, axes, { shape }] = [this.#type, this.#axes, source];
-    // Made when somebody asks: it takes longer than a small transform.
+    // Made when somebody records, not for each of many small transforms.
     const span = {
       kind: "fft",
       get label() {
