@@ -579,3 +579,29 @@ clusterTest("real numbers that begin anywhere, alone and in odd rows", (runtime)
     }
   }
 });
+
+clusterTest(
+  "real transforms of so many numbers that plans are measured: there and back, as complex ones have them",
+  (runtime) => {
+    // FFTW has no plan of some of them without its buffers.
+    for (const shape of [[365, 365], [512, 512], [65, 65, 65], [300, 129]]) {
+      using field = DistributedArray.random(runtime, shape, Slab.X, { low: -1, high: 1, seed: 5 });
+      using transform = new FFT(field);
+      transform.plan();
+      using spectrum = transform.execute();
+      using complex = field.to({ dtype: "complex128" });
+      using whole = fft(complex);
+      const part = whole.slice(spectrum.shape.map((extent) => [0, extent]));
+      using half = part.redistribute(spectrum.distribution);
+      using difference = half.subtract(spectrum);
+      const size = shape.reduce((product, extent) => product * extent, 1);
+      assert(difference.norm() < 1e-12 * size, `r2c of ${shape}`);
+      const lastAxisParity = shape.at(-1)! % 2 === 1 ? "odd" : "even";
+      using back = new FFT(spectrum, { fftType: "c2r", lastAxisParity, norm: "backward", redistribute: true });
+      back.plan();
+      using again = back.execute();
+      using error = again.redistribute(Slab.X).subtract(field);
+      assert(error.norm() < 1e-12 * size, `c2r of ${shape}: ${error.norm()}`);
+    }
+  },
+);

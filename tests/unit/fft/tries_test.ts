@@ -105,3 +105,22 @@ Deno.test("FFTW starts threads for large passes only, and only if they are faste
   }
   assertEquals(new Set(small.threads), new Set([1]));
 });
+
+Deno.test("a real transform of which FFTW has no plan without its buffers is planned with them", () => {
+  const { fftw, freed } = planner();
+  let made = 0;
+  const picky: Fftw = {
+    ...fftw,
+    planRealToComplex: (_rank, _dims, _count, _loops, _source, _target, flags) =>
+      flags & (FftwFlags.WISDOM_ONLY | FftwFlags.NO_BUFFERING) ? 0n : BigInt(++made),
+  };
+  const passes = fftwPasses([picky], "measure", 1, (plans) => {
+    for (const plan of plans.slice(1)) plan[Symbol.dispose]();
+    return plans[0];
+  });
+  const real: Pass = { ...lines, type: "r2c", looped: [{ extent: 64, source: 1024, target: 513 }] };
+  const [source, target] = [LocalArray.zeros("float64", [64, 1024]), LocalArray.zeros("complex128", [64, 513])];
+  const [plan] = passes.plan([real], source, target, "forward");
+  assert(plan.library?.startsWith("FFTW"));
+  assertEquals(freed.length, made - 1);
+});

@@ -141,8 +141,10 @@ function bestOfTries(
   do {
     // One patient plan is enough to wait for; measured ones may still win in memory.
     const turn = tries.size;
-    const flags = TRIED_FLAGS[turn % TRIED_FLAGS.length];
-    const plan = planned(threads[turn % threads.length], isPatient && turn > 0 ? "measure" : effort, flags)!;
+    const [count, flags] = [threads[turn % threads.length], TRIED_FLAGS[turn % TRIED_FLAGS.length]];
+    const tried = isPatient && turn > 0 ? "measure" : effort;
+    // Of many real transforms FFTW has no plan without its buffers.
+    const plan = planned(count, tried, flags) ?? planned(count, tried)!;
     tries.set(plan, wisdom.known());
     wisdom.forget();
   } while (tries.size < MOST_TRIES && (isPatient || performance.now() < end));
@@ -235,7 +237,7 @@ function create(
     ? fftw.planRealToComplex(rank, dims, count, loops, source, target, flags)
     : fftw.planComplexToReal(rank, dims, count, loops, source, target, flags);
   if (plan === 0n) {
-    if (further & FftwFlags.WISDOM_ONLY) return null;
+    if (further !== 0) return null;
     throw new FftwError({
       functionName: `fftw_plan_guru64_dft${type === "c2c" ? "" : `_${type}`}`,
       code: 0,
