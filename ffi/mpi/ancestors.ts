@@ -87,6 +87,11 @@ export function isStartedByRank(): boolean {
   return above.at(-1)?.isLauncher === true && above.some(runsScript);
 }
 
+/** Whether this process is below another one, and started by the same launcher. */
+export function isBelow(process: number): boolean {
+  return ancestors().some(({ pid, isLauncher }) => pid === process && !isLauncher);
+}
+
 /** MPICH's launcher on a machine: a command puts a shell between it and the rank. */
 const HYDRA = /^hydra/;
 

@@ -243,6 +243,20 @@ export class Presence {
     this.#ownWords[FIELDS.CALLS]++;
   }
 
+  /** Let the script work inside a call that waits, as the function of an operator does. */
+  working<T>(work: () => T): T {
+    const words = this.#ownWords;
+    if (words[FIELDS.CALLS] % 2 === 0) return work();
+    words[FIELDS.CALLS]++;
+    try {
+      return work();
+    } finally {
+      // It is the same call afterwards.
+      words[FIELDS.LINE_CALLS] += 2;
+      words[FIELDS.CALLS]++;
+    }
+  }
+
   /** Tell of one more message by NCCL to or from a rank of the job; of those on other machines nothing is known. */
   countMessage(rank: number): void {
     const place = this.#placeOf(rank);

@@ -23,8 +23,8 @@ export const COUNTED_PEERS = 16;
 /** Of so many collective calls, the last ones, a rank tells by which function it has made them. */
 export const MEETINGS = 8;
 
-/** The words of each: whose collective call it is, its number, and the function. */
-export const WORDS_OF_MEETING = 3;
+/** The words of each: whose collective call it is, its number, the function, and how many entries it has of each rank. */
+export const WORDS_OF_MEETING = 4;
 
 /** Where each word of a rank is. */
 export const FIELDS = {

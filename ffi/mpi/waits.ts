@@ -68,6 +68,15 @@ const ROOTED: ReadonlySet<string> = new Set([
   "MPI_Iscatter",
 ]);
 
+/** The functions of which all ranks name as many entries, in the first of their whole numbers. */
+const COUNTED = /^MPI_I?(bcast|reduce|allreduce|scan|exscan|gather|scatter|allgather|alltoall)$/i;
+
+/** The argument that is the number of entries, by which all ranks call a function; `null` where each has its own, or none. */
+function countIn(name: string): string | null {
+  const parameters: readonly string[] = MPI_FUNCTIONS[name as MpiFunctionName];
+  return COUNTED.test(name) ? `v${parameters.indexOf("int")}` : null;
+}
+
 /** What stands for a call with a root. Also runs in threads, where it sees nothing of this module. */
 export function rooted(functionHash: number, root: number): number {
   return Math.imul(functionHash ^ root + 1, 0x5f356495);
@@ -209,38 +218,40 @@ export function publishWaits(
       // Of all ranks of a list, which others cannot know.
       return telling(call, () => tell(0, 1, NO_PEER, NO_PEER), end, parameters, "");
     }
-    const enter = (handle: unknown, callHash: number) => {
+    const count = countIn(name) ?? "0";
+    const enter = (handle: unknown, callHash: number, count: number) => {
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
       const isLooked = tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
-      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, isLooked);
+      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, count, isLooked);
       if (!mismatch) return;
       end();
-      refuse(presence, mismatch, scope, name, callHash);
+      refuse(presence, mismatch, scope, { name, callHash, count });
     };
     if (ROOTED.has(name)) {
-      const begin = (handle: unknown, root: number) => enter(handle, rooted(functionHash, root));
-      return telling(call, begin, end, parameters, `${handle}, v${communicator! - 1}`);
+      const begin = (handle: unknown, count: number, root: number) => enter(handle, rooted(functionHash, root), count);
+      return telling(call, begin, end, parameters, `${handle}, ${count}, v${communicator! - 1}`);
     }
-    const begin = (handle: unknown) => enter(handle, functionHash);
-    return notingScopes(name, telling(call, begin, end, parameters, handle), rankIn, presence);
+    const begin = (handle: unknown, count: number) => enter(handle, functionHash, count);
+    return notingScopes(name, telling(call, begin, end, parameters, `${handle}, ${count}`), rankIn, presence);
   });
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
     const parameters = MPI_FUNCTIONS[name as MpiFunctionName].map((_, i) => `v${i}`).join();
     const functionHash = hash(name);
     const isRooted = ROOTED.has(name);
-    const begin = (handle: unknown, root = 0) => {
+    const begin = (handle: unknown, count: number, root = 0) => {
       const callHash = isRooted ? rooted(functionHash, root) : functionHash;
       const requests = scopeOf(handle)?.requests ?? null;
       const line = lineOfWait(currentOperation ?? "", functionHash);
       lastStarted = { name, scope: requests?.id ?? 0, turn: requests ? ++requests.turns : 0, line: line ?? "" };
       const isLooked = line !== null;
       const mismatch = requests &&
-        presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, isLooked);
-      if (mismatch) refuse(presence, mismatch, requests!, name, callHash);
+        presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, count, isLooked);
+      if (mismatch) refuse(presence, mismatch, requests!, { name, callHash, count });
     };
-    return telling(call, begin, () => {}, parameters, `v${communicator}${isRooted ? `, v${communicator! - 1}` : ""}`);
+    const told = [`v${communicator}`, countIn(name) ?? "0", ...isRooted ? [`v${communicator! - 1}`] : []];
+    return telling(call, begin, () => {}, parameters, told.join());
   });
   watchAwaiting({
     begin: ({ name, scope, turn, line }) => presence.beginBeside(hash(name), scope, turn, line),
@@ -249,27 +260,43 @@ export function publishWaits(
   });
 }
 
+/** A collective call that is about to be made. */
+interface OwnCall {
+  readonly name: string;
+  readonly callHash: number;
+  readonly count: number;
+}
+
 /** Refuse a call that would wait for ever, and is none then: a rank that goes on has not made it. */
-function refuse(presence: Presence, mismatch: Mismatch, scope: Scope, name: string, callHash: number): never {
-  const error = mismatchError(presence, mismatch, scope, name, callHash);
-  scope.turns--;
+function refuse(presence: Presence, mismatch: Mismatch, scope: Scope, call: OwnCall): never {
+  const error = mismatchError(presence, mismatch, scope, call);
+  presence.meetings!.takeBack(scope.turns--);
   throw error;
 }
 
 /** What a rank is told that would wait for ever. */
-function mismatchError(presence: Presence, mismatch: Mismatch, scope: Scope, name: string, callHash: number): Error {
+function mismatchError(
+  presence: Presence,
+  mismatch: Mismatch,
+  scope: Scope,
+  { name, callHash, count }: OwnCall,
+): Error {
   const other = presence.rankAt(mismatch.place);
   const isThere = other.scope === scope.id && other.turn === scope.turns;
   const [own, others] = [callHash, mismatch.callHash].map((call) => callOf(call, namesByHash, presence.memory.size));
   const withRoot = (call: typeof own) => call === null || call.root === null ? "" : ` with root ${call.root}`;
+  const ofEntries = (count: number) => callHash === mismatch.callHash ? `, of ${count} entries,` : "";
   const known = others?.name ?? "another function";
-  const theirs = (isThere ? placeOf(other) : known) + withRoot(others);
+  const theirs = (isThere ? placeOf(other) : known) + withRoot(others) + ofEntries(mismatch.count);
   const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
   return new CollectiveError(
     `The collective calls of the ranks do not match: this rank is about to call ${mine}${line && ` at ${line}`}` +
-      `${withRoot(own)}, and rank ${other.rank} has called ${theirs} in its place (call ${scope.turns} of the ` +
-      "communicator). All ranks of a communicator have to make the same collective calls in the same order, with the " +
-      "same root: look for one that only some of them make, or make with another root.",
+      `${withRoot(own)}${
+        ofEntries(count).slice(0, -1)
+      }, and rank ${other.rank} has called ${theirs} in its place (call ` +
+      `${scope.turns} of the communicator). All ranks of a communicator have to make the same collective calls in the ` +
+      "same order, with the same root and as many entries: look for one that only some of them make, or make with " +
+      "another root, or an array of another length.",
     { ranks: [other.rank] },
   );
 }
@@ -379,8 +406,8 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   const mine = byId.get(scope) ?? ended.get(scope);
   if (mine === undefined) return freed.has(scope) ? null : false;
   if (turn > 0) return mine.turns < turn;
-  // The last one is who sends: what it sends to another one mostly waits for nobody.
-  if (peers.at(-1) === mine.rank) return true;
+  // Of two, to whom it sends and from whom it receives, it is not known for which one it waits.
+  if (peers.every((peer) => peer === mine.rank)) return true;
   return peers.includes(mine.rank) ? null : false;
 }
 

@@ -68,8 +68,9 @@ export function waitForOthers(
     const stuck = working.filter((other) => isStuck(other, sightings, patience));
     // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck, and for as long
     // since the last of the others has left, who may have sent what they wait for.
-    const areAllStuck = presence.isComplete && stuck.length === workers && stuck.every(isInMpi) &&
-      performance.now() - since >= patience * 1000;
+    const seconds = mayExchange(working) ? LONG_MESSAGES * patience : patience;
+    const areAllStuck = presence.isComplete && working.every((other) => isStuck(other, sightings, seconds)) &&
+      working.every(isInMpi) && performance.now() - since >= patience * 1000;
     const victim = stuck.find((other) => waitsForThisRank(other)) ??
       (areAllStuck ? stuck.find((other) => waitsForThisRank(other) === null) : undefined);
     if (victim !== undefined && presence.claimTelling()) {
@@ -89,6 +90,19 @@ export function waitForOthers(
     mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
     Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
   }
+}
+
+const SENDING: ReadonlySet<string> = new Set(["MPI_Send", "MPI_Sendrecv"]);
+const RECEIVING: ReadonlySet<string> = new Set(["MPI_Recv", "MPI_Sendrecv"]);
+
+/** Ranks between which a message may be under way are given so many times the patience. */
+const LONG_MESSAGES = 10;
+
+/** Whether a message may be under way: one of these ranks sends, and another one receives in the same communicator. */
+function mayExchange(ranks: readonly PresentRank[]): boolean {
+  const senders = ranks.filter((other) => SENDING.has(functionOf(other)));
+  const receivers = ranks.filter((other) => RECEIVING.has(functionOf(other)));
+  return senders.some((one) => receivers.some((other) => one !== other && one.scope === other.scope));
 }
 
 /** Whether a rank has been in one call for too long. */

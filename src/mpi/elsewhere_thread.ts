@@ -68,17 +68,16 @@ export function awaitedAmong(
   wordsOfNews: number,
 ): number[] {
   const [scope, turn] = [rank[fields.SCOPE], rank[fields.TURN]];
-  const [first, second] = [rank[fields.FIRST_PEER], rank[fields.SECOND_PEER]];
-  // Who sends, if there are two (else NO_PEER is in its place): what is sent to the other one mostly waits for nobody.
-  const peer = second === -1000 ? first : second;
+  // Of two, to whom it sends and from whom it receives (else NO_PEER is in a place), it is not known for which one it waits.
+  const peers = new Set([rank[fields.FIRST_PEER], rank[fields.SECOND_PEER]].filter((peer) => peer !== -1000));
   const left: number[] = [];
   for (let at = 0; at < news.length; at += wordsOfNews) {
     for (let i = 0; i < news[at] - 1; i++) {
       const [id, turns, number] = news.subarray(at + 2 + 3 * i, at + 5 + 3 * i);
-      if (id === scope && (turn > 0 ? turns < turn : number === peer)) left.push(news[at + 1]);
+      if (id === scope && (turn > 0 ? turns < turn : peers.has(number))) left.push(news[at + 1]);
     }
   }
-  return left;
+  return turn > 0 || left.length === peers.size ? left : [];
 }
 
 /** Runs in a thread, where it sees nothing of this module. */

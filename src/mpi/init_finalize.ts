@@ -11,7 +11,7 @@
  * @module
  */
 import { environment } from "../../ffi/library.ts";
-import { endsRank, isStartedByRank } from "../../ffi/mpi/ancestors.ts";
+import { endsRank, isBelow, isStartedByRank } from "../../ffi/mpi/ancestors.ts";
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
@@ -127,6 +127,7 @@ function start(): Mpi {
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.
       if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
     }
+    refuseSecondProcess();
     // Hydra's proxy, once dead, ends nobody, and its ranks would wait for ever.
     if (hydraSocket() !== null) endWithParent();
     const known = joinPresence();
@@ -158,6 +159,24 @@ function start(): Mpi {
   refuseSingleton(mpi);
   tellIfAlone(mpi);
   return started = mpi;
+}
+
+/** Where a rank leaves the number of its process to those that it starts, which get its launcher's variables as well. */
+const RANK_PROCESS = "DISTMATH_RANK_PROCESS";
+
+/** @throws {StateError} if this process was started by one that is this rank: MPI_Init would wait for ever. */
+function refuseSecondProcess(): void {
+  const place = launcher();
+  if (place === null) return;
+  const process = Number(environment(RANK_PROCESS));
+  if (process > 0 && isBelow(process)) {
+    throw new StateError(
+      `This process was started by rank ${place.rank}, process ${process}, whose variables tell it that it is that rank: MPI, which ` +
+        `starts once in a rank, would wait for ever. Start it with the option clearEnv: true of Deno.Command to have it ` +
+        `run alone, or by ${taskCommand("run")} for ranks of its own.`,
+    );
+  }
+  Deno.env.set(RANK_PROCESS, String(Deno.pid));
 }
 
 /** Have jobs that run at the same time not share memory with each other, unless the user has a place for it. */

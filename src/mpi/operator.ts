@@ -4,6 +4,7 @@
  * @module
  */
 import { checkMpi, type Handle, type ReduceOperation } from "../../ffi/mpi/mod.ts";
+import { joinedPresence } from "../../ffi/mpi/presence.ts";
 import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { checkBoolean, describe, isObject, readOptions } from "../options.ts";
 import { arrayClass, checkOperation, type Element, type NumericArray } from "./elements.ts";
@@ -149,7 +150,10 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
       const { like } = running;
       const blocks = new Deno.UnsafePointerView(length).getInt32();
       const bytes = blocks * this.blockLength * like.BYTES_PER_ELEMENT;
-      this.#combine(viewOf(like, incoming, bytes) as T, viewOf(like, accumulated, bytes) as T);
+      const combine = () => this.#combine(viewOf(like, incoming, bytes) as T, viewOf(like, accumulated, bytes) as T);
+      const presence = joinedPresence();
+      if (presence === null) combine();
+      else presence.working(combine);
     } catch (error) {
       running.failure = { error };
     }

@@ -1,5 +1,5 @@
 /** Several programs in the name of a rank: those that it starts, and those that a shell runs one after the other. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import { runAlone, runJob, runPrograms, testUnderEveryMpi } from "../mpi_installations.ts";
 import { root } from "../system/command.ts";
@@ -25,6 +25,17 @@ for (const when of ["early", "late"]) {
     });
   }
 }
+
+testUnderEveryMpi(
+  "a program that a rank starts, and that starts MPI in its place, is refused, and the rank goes on",
+  async (mpi) => {
+    const { code, output, left } = await runJob(mpi, 2, ["run", "-A", "--no-check", starts, "late", "joins"]);
+    assertEquals([code, left], [0, []], output);
+    assertMatch(output, /StateError: This process was started by rank 0, process \d+, /);
+    assertEquals(output.includes("the helper ended with exit code 1\n"), true, output);
+    assertEquals(output.match(/is done/g)?.length, 2, output);
+  },
+);
 
 testUnderEveryMpi("a program that a rank starts under run is no rank", async (mpi) => {
   for (const when of ["early", "late"]) {
