@@ -10,10 +10,13 @@ import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError, onSignals, signalCodes } from "../terminal.ts";
 import { withPermissions } from "./deno_flags.ts";
+import { withOwnInput } from "./standard_input.ts";
 
 export interface JobOptions extends Launch {
   /** The job is ended after this many seconds. */
   timeoutSeconds?: number;
+  /** Called before it is ended by its time limit: the end of the launcher may let ranks go on. */
+  onTimeLimit?: () => void;
   /** The ranks' working directory; this process's when left out. */
   cwd?: string;
   /**
@@ -159,12 +162,14 @@ function environmentOf(process: string): string {
 export async function runJob(launcher: Launcher, options: JobOptions): Promise<JobResult> {
   const { isInteractive = false, tag = false, onLine, timeoutSeconds } = options;
   const showParts = isInteractive && !tag;
-  const { command, args, env } = commandLine(launcher, options);
+  const ownInput = isInteractive ? withOwnInput(launcher, options) : null;
+  const { command, args, env } = commandLine(launcher, { ...options, program: ownInput ?? options.program });
   const [started, startedAt, job] = [performance.now(), Date.now(), crypto.randomUUID()];
   removeAbandonedFiles();
   let endedWith: number | null = null;
   let ending: Promise<void> | undefined;
   const end = (code: number) => () => {
+    if (code === 124 && ending === undefined) options.onTimeLimit?.();
     endedWith ??= code;
     ending ??= endJob(child, job);
   };
@@ -175,7 +180,7 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     args,
     env: { ...env, [jobVariable]: `${Deno.env.get(jobVariable) ?? ""} ${job}`.trim() },
     ...options.cwd !== undefined && { cwd: options.cwd },
-    stdin: isInteractive ? "inherit" : "null",
+    stdin: isInteractive && ownInput === null ? "inherit" : "null",
     stdout: "piped",
     stderr: "piped",
   }).spawn();

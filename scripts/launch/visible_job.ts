@@ -28,7 +28,7 @@ function complain(text: string): void {
 }
 
 /** A job, but for what becomes of its output. */
-export type VisibleJob = Omit<JobOptions, "onLine">;
+export type VisibleJob = Omit<JobOptions, "onLine" | "onTimeLimit">;
 
 /** Run a job with its output passed on, less what the launcher adds; returns how it ended. */
 export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<JobResult> {
@@ -37,9 +37,11 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
     while (bytes.length > 0) bytes = bytes.subarray(Deno[stream].writeSync(bytes));
   };
   using watch = watchRanks(job.ranks, complain);
+  let where: string | null = null;
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
     watch,
+    onTimeLimit: () => where = watch.where(),
     env: { ...colorVariables(), ...progressVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete, rank) {
       const text = rank === null ? line : `${prefix(rank, job.ranks, stream)} ${line}`;
@@ -48,7 +50,6 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
   });
   if (job.signal?.aborted) return result;
   if (result.isTimedOut) {
-    const where = watch.where();
     const place = where === null ? "" : `; the ranks of this machine were here:\n${where}`;
     console.error(`error: the job did not end within ${job.timeoutSeconds} s and was ended${place}`);
   } else if (failure !== null) console.error(`error: ${failure}`);

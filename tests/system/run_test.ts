@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
 import { until, untilNoneHas } from "../faults/processes.ts";
-import { finish, main, root, startMain, temporaryFolder } from "./command.ts";
+import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 const [firstMpi] = mpiInstallations;
@@ -21,6 +21,21 @@ testUnderEach("run passes output, arguments and paths", async (mpi) => {
   assertEquals([code, stderr], [0, ""]);
   assertEquals(stdout.trim().split("\n").sort(), ["rank 0 of 2: -n 7 --x", "rank 1 of 2: -n 7 --x"]);
 });
+
+testUnderEach(
+  "rank 0 reads run's standard input to its end, of a pipe or a file",
+  async (mpi) => {
+    using folder = temporaryFolder();
+    const input = `${folder.path}/input`;
+    Deno.writeTextFileSync(input, "twelve bytes");
+    const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun];
+    for (const [ranks, script] of [[1, 'cat "$0" | "$@"'], [2, 'cat "$0" | "$@"'], [2, '"$@" < "$0"']] as const) {
+      const args = ["-c", script, input, ...command, "-n", String(ranks), `${fixtures}/reads.ts`];
+      const { code, stdout, stderr } = await finish(start("sh", args, { cwd: fixtures }), 30);
+      assertEquals([code, stderr, stdout], [0, "", `rank 0 of ${ranks} read 12 bytes\n`], script);
+    }
+  },
+);
 
 testUnderEach("run starts ranks on named hosts", async (mpi) => {
   const { code, stdout } = await run(mpi, ["-n", "3", "--hosts", "localhost:3", "ranks.ts"]);
