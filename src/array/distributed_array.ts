@@ -228,7 +228,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   /**
    * An array of the values that a function gives for each global index. Collective; throws as {@linkcode zeros} does;
-   * what the function throws on one rank is thrown on all, and a collective call inside it is a StateError.
+   * what the function throws on one rank is thrown on all, and a collective call of an array inside it is a StateError.
    *
    * Values are numbers; for complex arrays also `[re, im]`, for int64 bigints or whole numbers. Integers are not rounded
    * or cut: a fraction is a DTypeError, a number outside the dtype's range a RangeError. A function runs on the CPU,
@@ -312,7 +312,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   /**
    * A new array of what a function makes of each value and its global index. Collective; what the function throws on
-   * one rank is thrown on all, and a collective call inside it is a StateError.
+   * one rank is thrown on all, and a collective call of an array inside it is a StateError.
    *
    * @throws {DTypeError} if it returns what the dtype does not take, such as a fraction for integers.
    * @throws {RangeError} if it returns a number outside the range of an integer dtype.

@@ -49,7 +49,12 @@ export function dtypeOfWhole(data: TypedArray | null): DType {
 function usualDType(data: TypedArray): DType {
   const dtype = dtypeOf(data);
   if (dtype !== null) return dtype;
-  throw new TypeError(`What a ${data.constructor.name} holds must be named: pass { dtype: "bfloat16" }.`);
+  const name = data.constructor.name;
+  throw new TypeError(
+    data instanceof Uint16Array
+      ? `What a ${name} holds must be named: pass { dtype: "bfloat16" }.`
+      : `No dtype lives in a ${name}. Pass the numbers in an array that one does, such as Int32Array.from(data).`,
+  );
 }
 
 /** Flat data as a whole array. */

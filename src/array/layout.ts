@@ -125,7 +125,7 @@ export interface Strided {
   readonly data: TypedArray;
   /** The element at index (0, 0, …). */
   readonly offset: number;
-  /** The distance of neighbours along each dimension. */
+  /** The distance of neighbours along each dimension; below 0 in a source that is read backwards. */
   readonly strides: readonly number[];
 }
 
@@ -191,7 +191,8 @@ export function prepareCopy(
     })),
   );
   const inner = axes.pop() ?? { runs: [{ source: 0, target: 0, length: 1 }], source: parts, target: parts };
-  const fastest = axes.reduce((best, axis, i) => axis.source < (axes[best]?.source ?? inner.source) ? i : best, -1);
+  const sourceStep = (axis = inner) => Math.abs(axis.source);
+  const fastest = axes.reduce((best, axis, i) => sourceStep(axis) < sourceStep(axes[best]) ? i : best, -1);
   if (fastest < 0) {
     const native = prepareNativeCopy(from, to, [...axes, inner], parts, bytes);
     if (native !== null) {
@@ -332,9 +333,10 @@ function prepareNativeCopy(
   if (copy === null) return null;
   const [sourceAddress, targetAddress] = [addressOf(from as BufferSource), addressOf(to as BufferSource)];
   const [sourceSpan, targetSpan] = [spanOf(axes, "source", parts), spanOf(axes, "target", parts)];
+  const isWithin = (at: number, [start, end]: Span, length: number) => at + start >= 0 && at + end <= length;
   return (s, t) => {
     // Native functions look at nothing.
-    if (!(s >= 0 && s + sourceSpan <= from.length && t >= 0 && t + targetSpan <= to.length)) {
+    if (!isWithin(s, sourceSpan, from.length) || !isWithin(t, targetSpan, to.length)) {
       throw new StateError("The memory of an array is gone, or too short, that elements move between.");
     }
     copy(sourceAddress + BigInt(s * width), targetAddress + BigInt(t * width));
@@ -358,12 +360,14 @@ function prepareMemcpy(axes: readonly LineAxis[]): LineCopy | null {
   return (source, target) => copyLines(memcpy, byteAxes, 0, source, target);
 }
 
-/** Numbers from the first to behind the last that a copy reads or writes. */
-function spanOf(axes: readonly Axis[], side: "source" | "target", parts: 1 | 2): number {
-  return axes.reduce<number>((last, axis) => {
-    const ends = axis.runs.map((run) => run.length === 0 ? 0 : (run[side] + run.length - 1) * axis[side]);
-    return last + ends.reduce((most, end) => Math.max(most, end), 0);
-  }, parts);
+type Span = readonly [start: number, end: number];
+
+/** The first number that a copy reads or writes, and the one behind the last, from where it begins. */
+function spanOf(axes: readonly Axis[], side: "source" | "target", parts: 1 | 2): Span {
+  return axes.reduce<Span>(([start, end], axis) => {
+    const far = axis.runs.reduce((most, run) => Math.max(most, run.length === 0 ? 0 : run[side] + run.length - 1), 0);
+    return axis[side] < 0 ? [start + far * axis[side], end] : [start, end + far * axis[side]];
+  }, [0, parts]);
 }
 
 function copyLines(memcpy: CopyMemory, axes: readonly ByteAxis[], depth: number, s: bigint, t: bigint): void {
@@ -444,7 +448,7 @@ function offsetsOf({ runs, source, target }: Axis): Offsets {
   const farthest = runs.reduce((most, run) => {
     return Math.max(most, (run.source + run.length) * source, (run.target + run.length) * target);
   }, 0);
-  const integers = farthest < 2 ** 32 ? Uint32Array : Float64Array;
+  const integers = source >= 0 && farthest < 2 ** 32 ? Uint32Array : Float64Array;
   const offsets = { source: new integers(count), target: new integers(count) };
   let at = 0;
   for (const run of runs) {

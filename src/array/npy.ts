@@ -459,6 +459,6 @@ function reasonOf(error: Error): string {
     return "no such file or folder; check the path, which has to lead to the same file on every rank.";
   }
   const text = error.message.replace(/\s+/g, " ");
-  if (error instanceof Deno.errors.NotCapable) return text;
+  if (error instanceof Deno.errors.NotCapable || error instanceof TypeError) return text;
   return `${text}; check permissions and free space, on the machine of every rank.`;
 }

@@ -162,6 +162,23 @@ function wantedOf(asked: Asked, names: readonly string[]): [string, Distribution
   });
 }
 
+/** ZIP files count the bytes of a name by 16 bits. */
+const MOST_NAME_BYTES = 2 ** 16 - 1 - SUFFIX.length;
+
+/** @throws {TypeError} if ZIP files, or who reads them, have no such name. */
+function checkName(name: string): void {
+  if (name === "") throw new TypeError("saveNpz: an array needs a name that is not empty.");
+  const bytes = new TextEncoder().encode(name).length;
+  if (bytes > MOST_NAME_BYTES) {
+    throw new TypeError(`saveNpz: a name of ${bytes} bytes is too long; at most ${MOST_NAME_BYTES} are possible.`);
+  }
+  if (name.includes("\0") || !name.isWellFormed()) {
+    throw new TypeError(
+      `saveNpz: the name ${JSON.stringify(name)} has a NUL or half a character, which files do not keep.`,
+    );
+  }
+}
+
 function nameOf(entry: string): string {
   return entry.endsWith(SUFFIX) ? entry.slice(0, -SUFFIX.length) : entry;
 }
@@ -240,7 +257,7 @@ export function saveNpz(arrays: Readonly<Record<string, DistributedArray>>, path
     for (const [name, array] of given) {
       checkArray(array, `saveNpz: ${name}`);
       if (array.runtime !== runtime) throw new StateError(`saveNpz: ${name} belongs to another runtime.`);
-      if (name === "") throw new TypeError("saveNpz: an array needs a name that is not empty.");
+      checkName(name);
     }
     checkPath(path);
     return { arrays: given.map(([name, array]) => [name, String(array)]), path: String(path) };

@@ -60,7 +60,9 @@ export function randomSource(dtype: DType, options: RandomOptions, defaultSeed: 
     if (typeof bound !== "number") throw new TypeError(`${name} must be a number, not ${describe(bound)}.`);
   }
   if (!(low < high && Number.isFinite(high - low))) {
-    throw new RangeError(`Random numbers need low < high, both finite, but low is ${low} and high is ${high}.`);
+    throw new RangeError(
+      `Random numbers need low < high, both finite, as well as high - low, but low is ${low} and high is ${high}.`,
+    );
   }
   if (isInteger) {
     const [least, most] = dtype === "int64" ? [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] : integerRange(dtype);

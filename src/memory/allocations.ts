@@ -24,11 +24,16 @@ export interface Allocation {
  * formatted holds on to every `this` on the stack, so that the registry must not hold it.
  */
 export class Origin {
-  readonly #error = new Error();
+  #error: Error | null = new Error();
 
   /** Such as `train.ts:12:8`. */
   get place(): string {
-    return placeOf(this.#error.stack ?? "");
+    return placeOf(this.#error?.stack ?? "");
+  }
+
+  /** Let go of the stack: what a new WeakRef leads to stays until the event loop turns, which scripts may never let it do. */
+  forget(): void {
+    this.#error = null;
   }
 }
 
@@ -42,6 +47,10 @@ class Entry implements Allocation {
 
   get place(): string {
     return this.#origin.deref()?.place ?? "a place that nobody remembers: it was dropped";
+  }
+
+  forget(): void {
+    this.#origin.deref()?.forget();
   }
 }
 
@@ -63,6 +72,7 @@ export function noteAllocation(kind: MemoryKind, bytes: number, origin: Origin):
 
 export function noteFree(key: AllocationKey): void {
   live.delete(key as Entry);
+  (key as Entry).forget();
 }
 
 /**

@@ -96,6 +96,10 @@ clusterTest("functions: no matrix, arrays of two dimensions, a preconditioner, a
   assert(near.isConverged && near.steps <= 1, `${near.steps} steps from the solution on`);
   assertEquals(cg(laplacian, b, { maxSteps: 3 }).steps, 3);
   assertEquals(cg(laplacian, b, { maxSteps: 3 }).isConverged, false);
+  for (const value of [Infinity, NaN]) {
+    using endless = DistributedArray.full(runtime, b.shape, b.distribution, value);
+    assertEquals(cg(laplacian, endless, { maxSteps: 3 }).isConverged, false, `${value}`);
+  }
   assert(cg(laplacian, b, { absoluteTolerance: 1e-3 }).residual <= Math.max(1e-3, 1e-5 * b.norm()));
 
   // A diagonal of many sizes: with its inverse before it one step is enough.

@@ -289,4 +289,21 @@ clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {
   const turned = flip(wide.slice([[0, 2], [1, 4]]), 0);
   assertEquals([turned.order, turned.local.isDense("F")], ["F", true]);
   assertEquals(whole(turned), [11, 12, 13, 1, 2, 3]);
+  // Long lines, rows that are copied as a whole, and lines that lie across in memory.
+  const cases: [number[], number][] = [[[100_003], 0], [[211, 307], 0], [[211, 307], 1], [[5, 70, 90], 1]];
+  for (const [shape, axis] of cases) {
+    for (const order of ["C", "F"] as const) {
+      using long = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex64", seed: 2, memory });
+      using source = long.to({ order });
+      using backwards = flip(source, axis);
+      const steps = shape.slice(axis + 1).reduce((product, extent) => product * extent, 2);
+      const [given, found] = [long, backwards].map((array) => array.to({ order: "C" }).allGather());
+      const block = steps * shape[axis];
+      const isTurned = found.every((value, at) => {
+        const [outer, i, inner] = [Math.floor(at / block), Math.floor(at % block / steps), at % steps];
+        return value === given[outer * block + (shape[axis] - 1 - i) * steps + inner];
+      });
+      assert(isTurned, `${shape} along ${axis} in ${order}`);
+    }
+  }
 });

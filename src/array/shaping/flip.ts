@@ -8,9 +8,9 @@ import { isContiguous } from "../../distribution/index_map.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
-import { copyRunsOnce } from "../device_elements.ts";
+import { copyStridedOnDevice } from "../device_elements.ts";
 import { DistributedArray } from "../distributed_array.ts";
-import { copyRuns, type Order } from "../layout.ts";
+import { copyStrided, type Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { checkAxis } from "../reductions/plan.ts";
 
@@ -72,17 +72,16 @@ function mirroredParts<D extends DType>(
   };
 }
 
-/** A dense copy of a part, in reverse order along a dimension. */
+/** A dense copy of a part, in reverse order along a dimension, along which it is read from the last index on. */
 function reversed<D extends DType>(local: LocalArray<D>, axis: number, order: Order): LocalArray<D> {
-  const { dtype, shape } = local;
-  const copy = LocalArray.empty(dtype, shape, order, local.isOnDevice ? local.buffer.stream : null);
-  const runs = shape.map((extent, d) =>
-    d === axis
-      ? Array.from({ length: extent }, (_, i) => ({ source: i, target: extent - 1 - i, length: 1 }))
-      : [{ source: 0, target: 0, length: extent }]
-  );
-  if (local.isOnDevice) copyRunsOnce(local, copy, runs);
-  else copyRuns(local, copy, runs, dtypeInfo(dtype).parts);
+  const { dtype, shape, isOnDevice } = local;
+  const copy = LocalArray.empty(dtype, shape, order, isOnDevice ? local.buffer.stream : null);
+  if (shape.includes(0)) return copy;
+  const step = local.strides[axis];
+  const strides = local.strides.with(axis, -step);
+  const offset = local.offset + (shape[axis] - 1) * step;
+  if (isOnDevice) copyStridedOnDevice({ buffer: local.buffer, dtype, shape, strides, offset }, copy);
+  else copyStrided({ data: local.data, strides, offset }, copy, shape, dtypeInfo(dtype).parts);
   return copy;
 }
 

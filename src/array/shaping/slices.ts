@@ -59,7 +59,7 @@ function checkStep(step: unknown, d: number): number {
 
 function bound(value: unknown, instead: number, extent: number, d: number): number {
   if (value === null) return instead;
-  if (typeof value !== "number" || value >= 0) return value as number;
+  if (typeof value !== "number" || !(value < 0)) return value as number;
   if (value >= -extent) return value + extent;
   throw new RangeError(`Range ${d} begins or ends at ${describe(value)}, before the first of ${extent} indices.`);
 }

@@ -16,7 +16,7 @@ import { agree, type Facts } from "../../runtime/agreement.ts";
 import { Matmul } from "../matmul/matmul.ts";
 import { checkBlasTypes, checkOperand } from "../operands.ts";
 
-/** A linear function of arrays: what it returns has its operand's shape, distribution and dtype. */
+/** A linear function of arrays: what it returns has its operand's shape, distribution and dtype. It leaves the operand as it is. */
 export type LinearOperator<D extends DType = DType> = (operand: DistributedArray<D>) => DistributedArray<D>;
 
 /** Options of {@linkcode cg}. */
@@ -97,7 +97,7 @@ export function cg<D extends DType>(
   const scaled = (array: DistributedArray<D>, factor: number) =>
     factor === 1 ? array : array.multiply(factor, { into: array });
   using kept = new DisposableStack();
-  const x = kept.use(x0 === undefined ? b.multiply(0, { into: b.copy() }) : scaled(x0.copy(), 1 / scale));
+  const x = kept.use(x0 === undefined ? b.copy().assign(0) : scaled(x0.copy(), 1 / scale));
   using r = scaled(b.copy(), 1 / scale);
   if (x0 !== undefined) taken(multiply, x, (ax) => axpy(-1, ax, r));
   using p = b.copy();
@@ -124,7 +124,7 @@ export function cg<D extends DType>(
   }
   scaled(x, scale);
   kept.move();
-  return { x, steps, residual: residual * scale, isConverged: residual <= goal };
+  return { x, steps, residual: residual * scale, isConverged: residual <= goal && residual < Infinity };
 }
 
 /** x^H y, a real number, whose products are exact also of 32 bits: none is too small or too large. */
