@@ -22,30 +22,42 @@ const sizes: [extents: readonly number[], repeats: number, rounds: number][] = [
 /** Batches: as many transforms as the first extent, of the second. */
 const batches = [[4096, 4096], [16384, 1024]];
 
-/** A transform that is nearly all overhead: its extents, chunks a round and calls a chunk, of which the times are averages. */
-const small = { extents: [16, 16], chunks: 9, calls: 1000, secondsAtMost: 20e-6 };
+/**
+ * A transform that is nearly all overhead: its extents, chunks a round and calls a chunk, of which the times are averages, and
+ * how much longer it may take than FFTW-MPI's, which ranks exchange too.
+ */
+const small = { extents: [16, 16], chunks: 9, calls: 1000, overhead: 20e-6 };
 
-/** A row of the small transform on some ranks; with collective checks they agree before each execution. */
-function smallRow(job: Job | Error, ranks: number, inplace: boolean, checks: "local" | "collective"): Measurement {
-  const { extents, chunks, calls, secondsAtMost } = small;
-  const how = checks === "local" ? "" : `, collective checks, ${ranks} ${ranks === 1 ? "rank" : "ranks"}`;
+/** A row of the small transform; with collective checks ranks agree before each execution. */
+function smallRow(
+  job: Job | Error,
+  peers: Readonly<Record<string, Job | Error>>,
+  inplace: boolean,
+  checks: "local" | "collective",
+): Measurement {
+  const { extents, chunks, calls, overhead } = small;
+  const order = `${chunks} ${calls} ${extents.join(" ")}`;
+  const turns = Object.entries(peers).map(([name, peer]) => [name, turn(peer, `small ${order}`)]);
   return {
-    title: `${extents.join(" x ")}, Slab.X -> Slab.Y, ${inplace ? "in place" : "a new array each time"}${how}`,
+    title: `${extents.join(" x ")}, Slab.X -> Slab.Y, ${
+      inplace ? "in place" : "a new array each time"
+    }, ${checks} checks`,
     rounds: 15,
-    turns: { [ours]: turn(job, `small ${inplace} ${chunks} ${calls} ${extents.join(" ")}`) },
-    comparisons: [],
-    // Ranks that wait for a core take longer.
-    ...ranks <= navigator.hardwareConcurrency && { secondsAtMost },
+    turns: { [ours]: turn(job, `small ${inplace} ${order}`), ...Object.fromEntries(turns) },
+    comparisons: [
+      { quantity: "overhead", against: "FFTW-MPI", bound: overhead },
+      { quantity: "speed", against: "mpi4py-fft", bound: 1 },
+      { quantity: "speed", against: "MKL cluster FFT", bound: 1 },
+    ],
   };
 }
 
 /** The group. */
 export const fft: Group = {
   name: "fft",
-  description:
-    "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans), MKL's cluster FFT, mpi4py-fft; 16 x 16 alone",
+  description: "FFT.execute, complex128, on slabs, against FFTW-MPI (measured plans), MKL's cluster FFT, mpi4py-fft",
   async run(bench) {
-    const { libraries, ranks } = bench;
+    const { libraries } = bench;
     await using jobs = await bench.start({
       [ours]: deno("fft.ts"),
       "FFTW-MPI": c("fft", libraries, { files: ["fftw"] }),
@@ -93,11 +105,11 @@ export const fft: Group = {
         ],
       });
     }
-    for (const inplace of [true, false]) await bench.row(smallRow(jobs[ours], ranks, inplace, "local"));
-    for (const count of [1, ranks]) {
-      const { command } = deno("fft.ts");
-      await using checked = await bench.start({ [ours]: { command: [...command, "collective"] } }, count);
-      for (const inplace of [true, false]) await bench.row(smallRow(checked[ours], count, inplace, "collective"));
+    const { command } = deno("fft.ts");
+    await using checked = await bench.start({ [ours]: { command: [...command, "collective"] } });
+    const { [ours]: unchecked, ...peers } = jobs;
+    for (const [job, checks] of [[unchecked, "local"], [checked[ours], "collective"]] as const) {
+      for (const inplace of [true, false]) await bench.row(smallRow(job, peers, inplace, checks));
     }
   },
 };

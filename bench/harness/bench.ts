@@ -9,18 +9,18 @@ import type { Libraries } from "./libraries.ts";
 import { launcherSettings } from "./machine.ts";
 import type { Program } from "./programs.ts";
 import type { Row, Verdict } from "./record.ts";
-import { median, ratios, summarize } from "./statistics.ts";
+import { differences, median, ratios, summarize } from "./statistics.ts";
 
 /** The name of the library in tables. */
 export const ours = "distmath";
 
 /** What to compare, and the bound that it should keep. */
 export interface Comparison {
-  /** `speed`: the peer's time over ours; `time`: ours over the peer's. */
-  quantity: "speed" | "time";
+  /** `speed`: the peer's time over ours; `time`: ours over the peer's; `overhead`: the seconds that ours is longer. */
+  quantity: "speed" | "time" | "overhead";
   /** The other program. */
   against: string;
-  /** At least this for a speed, at most this for a time; left out for information only. */
+  /** At least this for a speed, at most this for the others; left out for information only. */
   bound?: number;
 }
 
@@ -60,9 +60,15 @@ function verdict(quantity: string, values: readonly number[] | null, relation: "
 
 function compare({ quantity, against, bound }: Comparison, times: Map<string, number[]>): Verdict {
   const [mine, theirs] = [times.get(ours), times.get(against)];
-  const pair = quantity === "speed" ? [theirs, mine] : [mine, theirs];
-  const values = mine && theirs ? ratios(pair[0]!, pair[1]!) : null;
-  return verdict(`${quantity} / ${against}`, values, quantity === "speed" ? ">=" : "<=", bound);
+  const known = mine !== undefined && theirs !== undefined;
+  switch (quantity) {
+    case "speed":
+      return verdict(`speed / ${against}`, known ? ratios(theirs, mine) : null, ">=", bound);
+    case "time":
+      return verdict(`time / ${against}`, known ? ratios(mine, theirs) : null, "<=", bound);
+    case "overhead":
+      return verdict(`seconds beyond ${against}`, known ? differences(mine, theirs) : null, "<=", bound);
+  }
 }
 
 /** Measure all programs in turns. Each round begins with another one, so that no program always comes first. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { RunRecord, Verdict } from "./record.ts";
-import { formatSeconds, outcome, rankCount } from "./table.ts";
+import { formatSeconds, isTime, nameOf, outcome, rankCount } from "./table.ts";
 
 /** Layout in pixels. */
 const lineHeight = 20;
@@ -18,7 +18,7 @@ const colors = { "pass": "#2e7d32", "MISS": "#c62828", "for information": "#607d
 /** How far a verdict is beyond its target: 1 is just kept, more is better. */
 export function margin({ value, relation, bound }: Verdict): number | null {
   if (value === null || bound === null) return null;
-  return relation === ">=" ? value.median / bound : bound / value.median;
+  return relation === ">=" ? value.median / bound : bound / Math.max(value.median, 0);
 }
 
 function escape(text: string): string {
@@ -31,9 +31,8 @@ function text(x: number, y: number, content: string, attributes = ""): string {
 
 function label(verdict: Verdict): string {
   const { quantity, value, relation, bound } = verdict;
-  const show = quantity === "seconds" ? formatSeconds : (ratio: number) => ratio.toFixed(2);
-  const name = quantity === "seconds" ? "time" : quantity;
-  return `${name} ${value === null ? "" : show(value.median)}` +
+  const show = isTime(quantity) ? formatSeconds : (ratio: number) => ratio.toFixed(2);
+  return `${nameOf(quantity)} ${value === null ? "" : show(value.median)}` +
     (bound === null ? "" : ` (${relation} ${show(bound)})`);
 }
 

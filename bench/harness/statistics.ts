@@ -43,10 +43,23 @@ export function summarize(samples: readonly number[]): Summary {
 
 /** The ratios of two series that were measured side by side, round by round. */
 export function ratios(numerators: readonly number[], denominators: readonly number[]): number[] {
-  if (numerators.length !== denominators.length) {
-    throw new RangeError(`Two series of ${numerators.length} and ${denominators.length} rounds have no common rounds.`);
+  return byRound(numerators, denominators, (numerator, denominator) => numerator / denominator);
+}
+
+/** The difference of two series, round by round. */
+export function differences(values: readonly number[], others: readonly number[]): number[] {
+  return byRound(values, others, (value, other) => value - other);
+}
+
+function byRound(
+  values: readonly number[],
+  others: readonly number[],
+  combine: (value: number, other: number) => number,
+): number[] {
+  if (values.length !== others.length) {
+    throw new RangeError(`Two series of ${values.length} and ${others.length} rounds have no common rounds.`);
   }
-  return numerators.map((numerator, round) => numerator / denominators[round]);
+  return values.map((value, round) => combine(value, others[round]));
 }
 
 /** The slowest rank's value, call by call: a collective call lasts until its last rank is done. */

@@ -10,8 +10,18 @@ const units: readonly [scale: number, name: string][] = [[1, "s"], [1e-3, "ms"],
 
 /** Seconds with a fitting unit and three digits. */
 export function formatSeconds(seconds: number): string {
-  const [scale, name] = units.find(([scale]) => seconds >= scale) ?? units.at(-1)!;
+  const [scale, name] = units.find(([scale]) => Math.abs(seconds) >= scale) ?? units.at(-1)!;
   return `${(seconds / scale).toPrecision(3)} ${name}`;
+}
+
+/** Whether a verdict's quantity is a time in seconds, rather than a ratio. */
+export function isTime(quantity: string): boolean {
+  return quantity.startsWith("seconds");
+}
+
+/** A verdict's quantity in words. */
+export function nameOf(quantity: string): string {
+  return quantity.replace(/^seconds/, "time");
 }
 
 /** `1 rank`, `2 ranks`. */
@@ -34,10 +44,10 @@ export function outcome({ bound, value, pass }: Verdict): "pass" | "MISS" | "pee
 
 function formatVerdict(verdict: Verdict): string {
   const { quantity, value, relation, bound } = verdict;
-  const show = quantity === "seconds" ? formatSeconds : (ratio: number) => ratio.toFixed(3);
+  const show = isTime(quantity) ? formatSeconds : (ratio: number) => ratio.toFixed(3);
   const spread = value === null ? "" : ` ${show(value.median)} (quartiles ${show(value.low)} to ${show(value.high)})`;
   const target = bound === null ? "" : `, target ${relation} ${show(bound)}`;
-  return `${outcome(verdict)}: ${quantity === "seconds" ? "time" : quantity}${spread}${target}`;
+  return `${outcome(verdict)}: ${nameOf(quantity)}${spread}${target}`;
 }
 
 /** A row as lines of text. */

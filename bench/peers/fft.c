@@ -5,7 +5,9 @@
  *   transform <natural> <repeats> <extents...>: of the first extent's slabs; `natural` leaves the result in slabs of the
  *     second one, in the order of axes that the library prefers (of x, y, z FFTW's is y, x, z, MKL's y, z, x), false
  *     brings it back.
- *   batch <repeats> <count> <length>: `count` transforms of each `length`, divided among the ranks. */
+ *   batch <repeats> <count> <length>: `count` transforms of each `length`, divided among the ranks.
+ *   small <chunks> <calls> <extents...>: as `transform` with `natural`, in chunks of so many calls, of which the answers
+ *     are averages. */
 #include <mpi.h>
 #include <stddef.h>
 
@@ -85,19 +87,20 @@ static double *plain(size_t numbers) {
 
 static void handle(int words, char **word, Times *times) {
   char key[256] = "";
-  int is_batch = !strcmp(word[0], "batch"), repeats = number(word[is_batch ? 1 : 2]);
+  int is_batch = !strcmp(word[0], "batch"), is_small = !strcmp(word[0], "small");
+  int repeats = number(word[is_batch || is_small ? 1 : 2]), calls = is_small ? number(word[2]) : 1;
   for (int i = 0; i < words; i++) strncat(strncat(key, word[i], 30), " ", 2);
   if (strcmp(key, last.key)) {
     if (is_batch) prepare_batch(number(word[2]), number(word[3]));
-    else prepare(words, word, 3, !strcmp(word[1], "true"));
+    else prepare(words, word, 3, is_small || !strcmp(word[1], "true"));
     strcpy(last.key, key);
   }
   run(); /* warms up */
   for (int repeat = 0; repeat < repeats; repeat++) {
     MPI_Barrier(MPI_COMM_WORLD);
     double start = now();
-    run();
-    times->seconds[times->count++] = now() - start;
+    for (int call = 0; call < calls; call++) run();
+    times->seconds[times->count++] = (now() - start) / calls;
   }
 }
 

@@ -5,7 +5,7 @@ import numpy
 from mpi4py import MPI
 from mpi4py_fft import PFFT, fftw
 
-from worker import serve, time_each
+from worker import serve, time_chunks
 
 world = MPI.COMM_WORLD
 rank, size = world.rank, world.size
@@ -41,14 +41,14 @@ def batch_of(count, length):
     return plan
 
 
-def measure(key, repeats, make):
+def measure(key, repeats, make, calls=1):
     """A plan serves all rounds."""
     if held.get("key") != key:
         held.clear()
         held.update(key=key, run=make())
     run = held["run"]
     run()
-    return time_each(int(repeats), run, world.Barrier)
+    return time_chunks(int(repeats), int(calls), run, world.Barrier)
 
 
 def transform(natural, repeats, *extents):
@@ -59,4 +59,8 @@ def batch(repeats, count, length):
     return measure(("batch", count, length), repeats, lambda: batch_of(int(count), int(length)))
 
 
-serve(rank, {"transform": transform, "batch": batch})
+def small(chunks, calls, *extents):
+    return measure(("small", *extents), chunks, lambda: transform_of(True, [int(n) for n in extents]), calls)
+
+
+serve(rank, {"transform": transform, "batch": batch, "small": small})

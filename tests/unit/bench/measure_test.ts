@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { Bench, measure } from "../../../bench/harness/bench.ts";
 
 /** A turn that takes the given seconds, round by round, and notes its name. */
@@ -30,14 +30,17 @@ Deno.test("bench: a verdict is the median of the rounds' ratios against its boun
       { quantity: "speed", against: "C", bound: 0.98 },
       { quantity: "time", against: "C", bound: 1.1 },
       { quantity: "time", against: "C" },
+      { quantity: "overhead", against: "C", bound: 0.05 },
     ],
     secondsAtMost: 1,
   });
-  const [speed, time, information, absolute] = row.verdicts;
+  const [speed, time, information, overhead, absolute] = row.verdicts;
   assertEquals(speed.value?.median, 0.95);
   assertEquals([speed.relation, speed.pass], [">=", false]);
   assertEquals([time.value?.median, time.relation, time.pass], [2 / 1.9, "<=", true]);
   assertEquals(information.pass, null);
+  assertEquals([overhead.quantity, overhead.relation, overhead.pass], ["seconds beyond C", "<=", false]);
+  assertAlmostEquals(overhead.value!.median, 0.1);
   assertEquals([absolute.value?.median, absolute.pass], [2, false]);
   assertEquals(row.seconds.distmath.count, 3);
 });

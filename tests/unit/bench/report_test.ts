@@ -9,13 +9,20 @@ const machine = { processor: "AMD EPYC", cores: 2, memoryGiB: 23, kernel: "6.1",
 const summary = (median: number) => ({ median, low: median * 0.9, high: median * 1.1, count: 5 });
 const kept: Verdict = { quantity: "speed / C", value: summary(0.99), relation: ">=", bound: 0.9, pass: true };
 const missed: Verdict = { quantity: "seconds", value: summary(2e-5), relation: "<=", bound: 1e-5, pass: false };
+const shorter: Verdict = {
+  quantity: "seconds beyond C",
+  value: summary(-2e-6),
+  relation: "<=",
+  bound: 1e-5,
+  pass: true,
+};
 const unknown: Verdict = { quantity: "time / <peer>", value: null, relation: "<=", bound: 1, pass: null };
 const row: Row = {
   title: "n = 1000 & more",
   operations: 2e9,
   seconds: { distmath: summary(0.02), C: summary(0.01) },
   missing: { "<peer>": "not installed" },
-  verdicts: [kept, missed, unknown],
+  verdicts: [kept, missed, unknown, shorter],
 };
 
 function group(name: string, commit: string, ranks = 2): GroupRecord {
@@ -47,6 +54,7 @@ Deno.test("bench: a row names times, rates, missing peers, targets and outcomes"
       "MISS: time 20.0 µs",
       "target <= 10.0 µs",
       "peer missing: time / <peer>",
+      "pass: time beyond C -2.00 µs",
     ]
   ) assertStringIncludes(text, part);
 });
@@ -55,11 +63,12 @@ Deno.test("bench: a margin above 1 means that the target is kept, whichever side
   assertEquals(margin(kept), 0.99 / 0.9);
   assertEquals(margin(missed), 1e-5 / 2e-5);
   assertEquals(margin(unknown), null);
+  assertEquals(margin(shorter), Infinity);
 });
 
 Deno.test("bench: a chart is well-formed and has one bar for each verdict", () => {
   const svg = chart(run(group("pgemm", "abc")));
-  assertEquals(svg.match(/<rect x=/g)?.length, 3);
+  assertEquals(svg.match(/<rect x=/g)?.length, 4);
   assertStringIncludes(svg, "n = 1000 &amp; more");
   assertStringIncludes(svg, "time / &lt;peer&gt;");
   const opened = [...svg.matchAll(/<([a-z]+)(?:\s[^>]*)?(?<!\/)>/g)].map(([, name]) => name);
