@@ -150,7 +150,8 @@ export class Request<T> implements PromiseLike<T> {
 
   /**
    * Let MPI work on it, without waiting; `true` when it is complete. A script that asks ten times, for a second, waits as one
-   * that awaits does: others are told, and a job that waits for a rank that has ended ends. Source: MPI_Test.
+   * that awaits does: others are told, and a job ends that waits in a collective call for a rank that has ended; a message may be
+   * awaited beside other work. Source: MPI_Test.
    */
   test(): boolean {
     const isComplete = this.#test();
