@@ -97,7 +97,7 @@ export class RedistributionPlan {
   readonly elementsMoved: number;
   /** Elements of the largest part that any rank has before or after. */
   readonly largestPart: number;
-  readonly #shapes: Readonly<Record<"source" | "target", readonly number[]>>;
+  readonly #shapes: Readonly<Record<"source" | "target", (readonly number[])[]>> = { source: [], target: [] };
 
   /** Plan the part of `rank`. */
   constructor(from: Parts, to: Parts, rank: number) {
@@ -107,10 +107,15 @@ export class RedistributionPlan {
     this.rank = rank;
     const [mine, wanted] = [from.ranges(rank), to.ranges(rank)];
     const [sends, receives]: [Transfer[], Transfer[]] = [[], []];
-    let moved = 0;
+    let [moved, largest] = [0, 0];
     for (let peer = 0; peer < size; peer++) {
-      const [theirs, theirWish] = [from.ranges(peer), to.ranges(peer)];
-      moved += countOfProduct(theirWish) - sizeOfShape(theirs.map((ranges, d) => countInBoth(ranges, theirWish[d])));
+      // Lists of ranges may be long.
+      const [theirs, theirWish] = peer === rank ? [mine, wanted] : [from.ranges(peer), to.ranges(peer)];
+      const [theirShape, wishedShape] = [theirs, theirWish].map((lists) => lists.map(countOf));
+      this.#shapes.source.push(theirShape);
+      this.#shapes.target.push(wishedShape);
+      largest = Math.max(largest, sizeOfShape(theirShape), sizeOfShape(wishedShape));
+      moved += sizeOfShape(wishedShape) - sizeOfShape(theirs.map((ranges, d) => countInBoth(ranges, theirWish[d])));
       if (peer === rank || from.isReplicated) continue;
       // What a rank has already, which only a replicated source makes possible, nobody sends to it.
       const send = transfer(peer, mine, theirWish, "pack");
@@ -122,8 +127,7 @@ export class RedistributionPlan {
     this.sends = sends;
     this.receives = receives;
     this.elementsMoved = moved;
-    this.largestPart = largestPart(from, to, shape, size);
-    this.#shapes = { source: mine.map(countOf), target: wanted.map(countOf) };
+    this.largestPart = from.isReplicated || to.isReplicated ? sizeOfShape(shape) : largest;
   }
 
   /** Bytes that leave a rank, over all ranks, for elements of this size. */
@@ -139,6 +143,11 @@ export class RedistributionPlan {
   /** Whether what any rank sends to another makes one block there, without gaps along a dimension: the same on all ranks. */
   get arrivesWhole(): boolean {
     return this.#arrivesWhole ??= arriveWhole(this.from, this.to);
+  }
+
+  /** The shape of what a rank has before or after. */
+  shapeOf(side: "source" | "target", rank: number): readonly number[] {
+    return this.#shapes[side][rank];
   }
 
   /** What this rank sends, from its source to the targets of the others. */
@@ -172,7 +181,7 @@ export class RedistributionPlan {
     }
     const { from, to, rank } = this;
     for (const [array, parts, what] of [[source, from, "source"], [target, to, "target"]] as const) {
-      const shape = this.#shapes[what];
+      const shape = this.shapeOf(what, rank);
       if (array.shape.join() !== shape.join() && !(array.shape.includes(0) && shape.includes(0))) {
         throw new ShapeError(`The ${what} has shape [${array.shape}], but ${parts} gives rank ${rank} [${shape}].`);
       }
@@ -192,15 +201,6 @@ function checkParts(from: Parts, to: Parts): readonly [shape: readonly number[],
     );
   }
   return [globalShape, size];
-}
-
-function largestPart(from: Parts, to: Parts, shape: readonly number[], size: number): number {
-  if (from.isReplicated || to.isReplicated) return sizeOfShape(shape);
-  let largest = 0;
-  for (let rank = 0; rank < size; rank++) {
-    largest = Math.max(largest, countOfProduct(from.ranges(rank)), countOfProduct(to.ranges(rank)));
-  }
-  return largest;
 }
 
 function countOfProduct(ranges: readonly (readonly Range[])[]): number {

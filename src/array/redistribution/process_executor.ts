@@ -24,9 +24,8 @@ import { pin } from "../../memory/spare.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import { type Copy, type Order, prepareCopy, sizeOfShape, type Strided, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
-import { countOf } from "../traverse.ts";
 import { piecesOf } from "./pieces.ts";
-import { type Parts, planRedistribution, type RedistributionPlan, type Transfer } from "./plan.ts";
+import { planRedistribution, type RedistributionPlan, type Transfer } from "./plan.ts";
 import { elementsInOnePiece, segmentsOf } from "./segments.ts";
 
 /** An array is copied as it lies if its pieces are at least so long. Measured on AMD EPYC. */
@@ -198,10 +197,10 @@ export class ProcessExecutor {
 
   /** The strides that the other end offers if its array is dense; null if it packs. */
   #usualStrides({ peer, end, own, direct }: Link, order: Order): readonly number[] | null {
-    const { from, to } = this.#plan;
-    const strides = stridesOf((end === "source" ? to : from).ranges(peer).map(countOf), order);
+    const otherEnd = end === "source" ? "target" : "source";
+    const strides = stridesOf(this.#plan.shapeOf(otherEnd, peer), order);
     const isAsItLies = strides.length <= MOST_OFFERED_DIMENSIONS &&
-      arePiecesLong({ dtype: own.dtype, strides }, direct, end === "source" ? "target" : "source", order);
+      arePiecesLong({ dtype: own.dtype, strides }, direct, otherEnd, order);
     return isAsItLies ? strides : null;
   }
 
@@ -232,16 +231,16 @@ export class ProcessExecutor {
 
 /** How many elements lie in one piece where they go from or to a peer, if arrays are dense. */
 function piecesAtEnds(
-  { from, to, rank }: RedistributionPlan,
+  plan: RedistributionPlan,
   end: End,
   peer: number,
   { runs }: Transfer,
   order: Order,
 ): Record<End, number> {
-  const [sender, receiver] = end === "source" ? [rank, peer] : [peer, rank];
-  const length = (parts: Parts, rank: number, side: End) =>
-    elementsInOnePiece({ runs, side, strides: stridesOf(parts.ranges(rank).map(countOf), order) }, order);
-  return { source: length(from, sender, "source"), target: length(to, receiver, "target") };
+  const [sender, receiver] = end === "source" ? [plan.rank, peer] : [peer, plan.rank];
+  const length = (side: End, rank: number) =>
+    elementsInOnePiece({ runs, side, strides: stridesOf(plan.shapeOf(side, rank), order) }, order);
+  return { source: length("source", sender), target: length("target", receiver) };
 }
 
 /**
