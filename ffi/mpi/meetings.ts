@@ -68,7 +68,8 @@ export class Meetings {
     Atomics.store(words, at, scope);
     const isOther = functionHash !== this.#functionHash || count !== this.#count;
     if (!isOther && !isLooked && words[this.#own + FIELDS.LOOK] === 0) return null;
-    [this.#functionHash, this.#count] = [functionHash, count];
+    this.#functionHash = functionHash;
+    this.#count = count;
     if (isOther) this.#near.forEach((near) => words[near + FIELDS.LOOK] = 1);
     // Not plain either: the others know that they have to look before this one does.
     Atomics.store(words, this.#own + FIELDS.LOOK, 0);
