@@ -71,10 +71,10 @@ const ROOTED: ReadonlySet<string> = new Set([
 /** The functions of which all ranks name as many entries, in the first of their whole numbers. */
 const COUNTED = /^MPI_I?(bcast|reduce|allreduce|scan|exscan|gather|scatter|allgather|alltoall)$/i;
 
-/** The argument that is the number of entries, by which all ranks call a function; `null` where each has its own, or none. */
-function countIn(name: string): string | null {
+/** The argument that is the number of entries, as many on all ranks; 0 where each rank has its own, or none. */
+function countIn(name: string): string {
   const parameters: readonly string[] = MPI_FUNCTIONS[name as MpiFunctionName];
-  return COUNTED.test(name) ? `v${parameters.indexOf("int")}` : null;
+  return COUNTED.test(name) ? `v${parameters.indexOf("int")}` : "0";
 }
 
 /** What stands for a call with a root. Also runs in threads, where it sees nothing of this module. */
@@ -218,7 +218,7 @@ export function publishWaits(
       // Of all ranks of a list, which others cannot know.
       return telling(call, () => tell(0, 1, NO_PEER, NO_PEER), end, parameters, "");
     }
-    const count = countIn(name) ?? "0";
+    const count = countIn(name);
     const enter = (handle: unknown, callHash: number, count: number) => {
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
@@ -250,7 +250,7 @@ export function publishWaits(
         presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, count, isLooked);
       if (mismatch) refuse(presence, mismatch, requests!, { name, callHash, count });
     };
-    const told = [`v${communicator}`, countIn(name) ?? "0", ...isRooted ? [`v${communicator! - 1}`] : []];
+    const told = [`v${communicator}`, countIn(name), ...isRooted ? [`v${communicator! - 1}`] : []];
     return telling(call, begin, () => {}, parameters, told.join());
   });
   watchAwaiting({
@@ -285,15 +285,13 @@ function mismatchError(
   const isThere = other.scope === scope.id && other.turn === scope.turns;
   const [own, others] = [callHash, mismatch.callHash].map((call) => callOf(call, namesByHash, presence.memory.size));
   const withRoot = (call: typeof own) => call === null || call.root === null ? "" : ` with root ${call.root}`;
-  const ofEntries = (count: number) => callHash === mismatch.callHash ? `, of ${count} entries,` : "";
+  const ofEntries = (count: number) => callHash === mismatch.callHash ? ` of ${count} entries` : "";
   const known = others?.name ?? "another function";
   const theirs = (isThere ? placeOf(other) : known) + withRoot(others) + ofEntries(mismatch.count);
   const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
   return new CollectiveError(
     `The collective calls of the ranks do not match: this rank is about to call ${mine}${line && ` at ${line}`}` +
-      `${withRoot(own)}${
-        ofEntries(count).slice(0, -1)
-      }, and rank ${other.rank} has called ${theirs} in its place (call ` +
+      `${withRoot(own)}${ofEntries(count)}, and rank ${other.rank} has called ${theirs} in its place (call ` +
       `${scope.turns} of the communicator). All ranks of a communicator have to make the same collective calls in the ` +
       "same order, with the same root and as many entries: look for one that only some of them make, or make with " +
       "another root, or an array of another length.",

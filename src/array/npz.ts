@@ -170,11 +170,15 @@ function checkName(name: string): void {
   if (name === "") throw new TypeError("saveNpz: an array needs a name that is not empty.");
   const bytes = new TextEncoder().encode(name).length;
   if (bytes > MOST_NAME_BYTES) {
-    throw new TypeError(`saveNpz: a name of ${bytes} bytes is too long; at most ${MOST_NAME_BYTES} are possible.`);
+    throw new TypeError(
+      `saveNpz: a name of ${bytes} bytes is too long; ZIP files take at most ${MOST_NAME_BYTES}. Choose a shorter one.`,
+    );
   }
   if (name.includes("\0") || !name.isWellFormed()) {
     throw new TypeError(
-      `saveNpz: the name ${JSON.stringify(name)} has a NUL or half a character, which files do not keep.`,
+      `saveNpz: the name ${
+        JSON.stringify(name)
+      } has a NUL or half a character, which files do not keep. Choose another.`,
     );
   }
 }

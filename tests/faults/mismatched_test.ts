@@ -18,9 +18,9 @@ const cases: readonly [where: string, late: number | null, mine: string, line: s
   [
     "length",
     1,
-    "MPI_Allreduce at .*, of 3 entries,",
+    "MPI_Allreduce at .* of 3 entries,",
     "// rank 1 with another length",
-    "MPI_Allreduce at .*, of 5 entries,",
+    "MPI_Allreduce at .* of 5 entries in its place",
   ],
   ["background", 0, "MPI_Iallreduce", "iallReduce(one)", "MPI_Ibcast"],
   ["rootInBackground", 1, "MPI_Ibcast", "// rank 1 with another root", "MPI_Ibcast with root 0"],
