@@ -9,10 +9,8 @@ import { formatSeconds, isTime, nameOf, outcome, rankCount } from "./table.ts";
 /** Layout in pixels. */
 const lineHeight = 20;
 const unit = 200;
-/** Of bars and what is behind them. */
-const rightWidth = 670;
-/** Of titles: room for most, and what a letter takes of a longer one. */
-const [leastLeft, letterWidth] = [450, 7];
+/** Of titles, and of bars with what is behind them: room for most, and what a letter takes of a longer one. */
+const [leastLeft, leastRight, letterWidth] = [450, 670, 7];
 const colors = { "pass": "#2e7d32", "MISS": "#c62828", "for information": "#607d8b", "peer missing": "#bdbdbd" };
 
 /** How far a verdict is beyond its target: 1 is just kept, more is better. */
@@ -36,11 +34,16 @@ function label(verdict: Verdict): string {
     (bound === null ? "" : ` (${relation} ${show(bound)})`);
 }
 
+function longest(texts: readonly string[]): number {
+  return Math.max(0, ...texts.map(({ length }) => length));
+}
+
 /** An SVG with one bar for each verdict: its length is the margin to the target, and the line marks the target. */
 export function chart({ machine, groups }: RunRecord): string {
-  const longest = Math.max(...groups.flatMap(({ rows }) => rows.map(({ title }) => title.length)));
-  const left = Math.max(leastLeft, letterWidth * longest + 10);
-  const width = left + rightWidth;
+  const rows = groups.flatMap(({ rows }) => rows);
+  const left = Math.max(leastLeft, letterWidth * longest(rows.map(({ title }) => title)) + 10);
+  const labels = rows.flatMap(({ verdicts }) => verdicts.map(label));
+  const width = left + Math.max(leastRight, 2 * unit + letterWidth * longest(labels) + 10);
   const parts: string[] = [];
   let y = 24;
   parts.push(text(10, y, `distmath against its peers: ${machine.processor}, ${machine.cores} cores`, 'class="title"'));

@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { chart, margin } from "../../../bench/harness/chart.ts";
 import { scalapackFiles } from "../../../bench/harness/libraries.ts";
 import { machineKind } from "../../../bench/harness/machine.ts";
@@ -74,6 +74,15 @@ Deno.test("bench: a chart is well-formed and has one bar for each verdict", () =
   const opened = [...svg.matchAll(/<([a-z]+)(?:\s[^>]*)?(?<!\/)>/g)].map(([, name]) => name);
   const closed = [...svg.matchAll(/<\/([a-z]+)>/g)].map(([, name]) => name);
   assertEquals(opened.toSorted(), closed.toSorted());
+});
+
+Deno.test("bench: a chart is as wide as its longest label needs", () => {
+  const long = "x".repeat(200);
+  const record = run(group("pgemm", "abc"));
+  const row = { ...record.groups[0].rows[0], verdicts: [{ ...kept, quantity: long }] };
+  const wide = chart({ ...record, groups: [{ ...record.groups[0], rows: [row] }] });
+  const widthOf = (svg: string) => Number(/width="(\d+)"/.exec(svg)![1]);
+  assert(widthOf(wide) > widthOf(chart(record)) + 7 * 100);
 });
 
 Deno.test("bench: a record keeps the groups that were not measured again, on as many ranks", () => {
