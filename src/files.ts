@@ -41,6 +41,7 @@ import "../ffi/memory.ts";
 import "../ffi/mpi/abi.ts";
 import "../ffi/mpi/ancestors.ts";
 import "../ffi/mpi/early_end.ts";
+import "../ffi/mpi/entry_kinds.ts";
 import "../ffi/mpi/functions.ts";
 import "../ffi/mpi/hydra.ts";
 import "../ffi/mpi/last_words.ts";

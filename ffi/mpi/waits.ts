@@ -9,7 +9,8 @@ import { CUBLASMP_WAITS, CUFFTMP_WAITS, GPU_WAITS, NCCL_WAITS, NVSHMEM_WAITS } f
 import { CollectiveError } from "../errors.ts";
 import { lineOfScript, lineOfWait } from "../script_line.ts";
 import { operation as currentOperation, surroundStarting, surroundWaiting } from "../waiting.ts";
-import type { Handle } from "./abi.ts";
+import type { Handle, MpiConstants } from "./abi.ts";
+import { type EntryKinds, entryKinds, kindOf, ofKind } from "./entry_kinds.ts";
 import { MPI_FUNCTIONS, type MpiFunctionName } from "./functions.ts";
 import type { Mismatch } from "./meetings.ts";
 import type { Presence } from "./presence.ts";
@@ -77,25 +78,63 @@ function countIn(name: string): string {
   return COUNTED.test(name) ? `v${parameters.indexOf("int")}` : "0";
 }
 
+/** The functions that combine entries, by an operation that stands behind their type. */
+const COMBINING = /^MPI_I?(reduce|allreduce|scan|exscan|reduce_scatter)$/i;
+
+/** The arguments that are the type of entries and the operation, the same on all ranks; `null` where that is not so. */
+function kindIn(name: string): string {
+  const parameters: readonly string[] = MPI_FUNCTIONS[name as MpiFunctionName];
+  const [isCombining, type] = [COMBINING.test(name), parameters.indexOf("handle")];
+  return `${isCombining || COUNTED.test(name) ? `v${type}` : null}, ${isCombining ? `v${type + 1}` : null}`;
+}
+
 /** What stands for a call with a root. Also runs in threads, where it sees nothing of this module. */
 export function rooted(functionHash: number, root: number): number {
   return Math.imul(functionHash ^ root + 1, 0x5f356495);
 }
 
-/** A collective call: its function, and its root, if it has one. */
+/** A collective call: its function, its root, if it has one, and its entries, such as `"sum of int8"`, if they are known. */
 export interface CollectiveCall {
   readonly name: string;
   readonly root: number | null;
+  readonly entries: string;
 }
 
-/** What something stands for, by the names of functions, among so many ranks; `null` if not known. Also runs in threads. */
-export function callOf(callHash: number, names: ReadonlyMap<number, string>, ranks: number): CollectiveCall | null {
-  const name = names.get(callHash);
-  if (name !== undefined) return { name, root: null };
-  for (const [functionHash, name] of names) {
-    for (let root = 0; root < ranks; root++) if (rooted(functionHash, root) === callHash) return { name, root };
+/** The functions by what stands for them, and the kinds of entries by their numbers. */
+export interface CallNames {
+  readonly functions: ReadonlyMap<number, string>;
+  readonly kinds: readonly string[];
+}
+
+/** What something stands for, among so many ranks; `null` if not known. Also runs in threads. */
+export function callOf(callHash: number, { functions, kinds }: CallNames, ranks: number): CollectiveCall | null {
+  for (const [kind, entries] of kinds.entries()) {
+    const withoutKind = ofKind(callHash, kind);
+    const name = functions.get(withoutKind);
+    if (name !== undefined) return { name, root: null, entries };
+    for (const [functionHash, name] of functions) {
+      for (let root = 0; root < ranks; root++) {
+        if (rooted(functionHash, root) === withoutKind) return { name, root, entries };
+      }
+    }
   }
   return null;
+}
+
+/** A collective call, and of how many entries of each rank it is; 0 where that is not the same on all of them. */
+interface CountedCall {
+  readonly call: CollectiveCall | null;
+  readonly count: number;
+}
+
+/** By what a call differs from another one, beside its function, in words. Also runs in threads. */
+export function describeDetails({ call, count }: CountedCall, other: CountedCall): string {
+  if (call === null) return "";
+  const root = call.root === null ? "" : ` with root ${call.root}`;
+  if (call.name !== other.call?.name) return root;
+  const entries = count === other.count ? "" : ` of ${count} ${count === 1 ? "entry" : "entries"}`;
+  const kind = call.entries === other.call.entries ? "" : ` (${call.entries || "an operator of the script"})`;
+  return root + entries + kind;
 }
 
 /** The functions that make a communicator: the argument that tells its members apart, and where it is written. */
@@ -119,6 +158,7 @@ const freed = new Set<number>();
 /** What was counted by itself of communicators that are no more here: this rank makes no such calls any more. */
 const ended = new Map<number, Scope>();
 const namesByHash = new Map<number, string>();
+let kinds: EntryKinds = { types: new Map(), operations: new Map(), names: [""] };
 let operation: Scope | undefined;
 let published: Presence | null = null;
 
@@ -177,11 +217,12 @@ export function lastMeeting(): string | null {
 export function publishWaits(
   presence: Presence,
   world: { handle: Handle; rank: number },
-  self: Handle,
+  constants: Pick<MpiConstants, "self" | "types" | "operations">,
   rankIn: (communicator: Handle) => number | null,
 ): void {
   published = presence;
-  addScope(self, hash("self", world.rank), 0);
+  kinds = entryKinds(constants);
+  addScope(constants.self, hash("self", world.rank), 0);
   addScope(world.handle, hash("world"), world.rank);
   for (const [functionHash, name] of namesOfFunctions()) namesByHash.set(functionHash, name);
   surroundWaiting((name, call) => {
@@ -218,39 +259,43 @@ export function publishWaits(
       // Of all ranks of a list, which others cannot know.
       return telling(call, () => tell(0, 1, NO_PEER, NO_PEER), end, parameters, "");
     }
-    const count = countIn(name);
-    const enter = (handle: unknown, callHash: number, count: number) => {
+    const told = `${handle}, ${countIn(name)}, ${kindIn(name)}`;
+    const enter = (handle: unknown, callHash: number, kind: number, count: number) => {
       const scope = scopeOf(handle);
       if (scope === null) return void tell(0, 0, NO_PEER, NO_PEER);
       const isLooked = tell(scope.id, ++scope.turns, NO_PEER, NO_PEER);
-      const mismatch = presence.meetings?.enter(scope.id, scope.turns, functionHash, callHash, count, isLooked);
+      const [sort, mine] = [ofKind(functionHash, kind), ofKind(callHash, kind)];
+      const mismatch = presence.meetings?.enter(scope.id, scope.turns, sort, mine, count, isLooked);
       if (!mismatch) return;
       end();
-      refuse(presence, mismatch, scope, { name, callHash, count });
+      refuse(presence, mismatch, scope, { name, callHash: mine, count });
     };
     if (ROOTED.has(name)) {
-      const begin = (handle: unknown, count: number, root: number) => enter(handle, rooted(functionHash, root), count);
-      return telling(call, begin, end, parameters, `${handle}, ${count}, v${communicator! - 1}`);
+      const begin = (handle: unknown, count: number, type: unknown, op: unknown, root: number) =>
+        enter(handle, rooted(functionHash, root), kindOfCall(type, op), count);
+      return telling(call, begin, end, parameters, `${told}, v${communicator! - 1}`);
     }
-    const begin = (handle: unknown, count: number) => enter(handle, functionHash, count);
-    return notingScopes(name, telling(call, begin, end, parameters, `${handle}, ${count}`), rankIn, presence);
+    const begin = (handle: unknown, count: number, type: unknown, op: unknown) =>
+      enter(handle, functionHash, kindOfCall(type, op), count);
+    return notingScopes(name, telling(call, begin, end, parameters, told), rankIn, presence);
   });
   surroundStarting((name, call) => {
     const { communicator } = positionsOf(name);
     const parameters = MPI_FUNCTIONS[name as MpiFunctionName].map((_, i) => `v${i}`).join();
     const functionHash = hash(name);
     const isRooted = ROOTED.has(name);
-    const begin = (handle: unknown, count: number, root = 0) => {
-      const callHash = isRooted ? rooted(functionHash, root) : functionHash;
+    const begin = (handle: unknown, count: number, type: unknown, op: unknown, root = 0) => {
+      const kind = kindOfCall(type, op);
+      const callHash = ofKind(isRooted ? rooted(functionHash, root) : functionHash, kind);
       const requests = scopeOf(handle)?.requests ?? null;
       const line = lineOfWait(currentOperation ?? "", functionHash);
       lastStarted = { name, scope: requests?.id ?? 0, turn: requests ? ++requests.turns : 0, line: line ?? "" };
       const isLooked = line !== null;
       const mismatch = requests &&
-        presence.meetings?.enter(requests.id, requests.turns, functionHash, callHash, count, isLooked);
+        presence.meetings?.enter(requests.id, requests.turns, ofKind(functionHash, kind), callHash, count, isLooked);
       if (mismatch) refuse(presence, mismatch, requests!, { name, callHash, count });
     };
-    const told = [`v${communicator}`, countIn(name), ...isRooted ? [`v${communicator! - 1}`] : []];
+    const told = [`v${communicator}`, countIn(name), kindIn(name), ...isRooted ? [`v${communicator! - 1}`] : []];
     return telling(call, begin, () => {}, parameters, told.join());
   });
   watchAwaiting({
@@ -258,6 +303,17 @@ export function publishWaits(
     goOn: () => presence.askAgain(),
     end: () => presence.endBeside(),
   });
+}
+
+/** The type and the operation that were asked for last, which the next call mostly has as well. */
+let lastKind: { type: unknown; operation: unknown; kind: number } = { type: null, operation: null, kind: 0 };
+
+function kindOfCall(type: unknown, operation: unknown): number {
+  if (type === null) return 0;
+  if (type !== lastKind.type || operation !== lastKind.operation) {
+    lastKind = { type, operation, kind: kindOf(kinds, type, operation) };
+  }
+  return lastKind.kind;
 }
 
 /** A collective call that is about to be made. */
@@ -283,18 +339,18 @@ function mismatchError(
 ): Error {
   const other = presence.rankAt(mismatch.place);
   const isThere = other.scope === scope.id && other.turn === scope.turns;
-  const [own, others] = [callHash, mismatch.callHash].map((call) => callOf(call, namesByHash, presence.memory.size));
-  const withRoot = (call: typeof own) => call === null || call.root === null ? "" : ` with root ${call.root}`;
-  const ofEntries = (count: number) => callHash === mismatch.callHash ? ` of ${count} entries` : "";
-  const known = others?.name ?? "another function";
-  const theirs = (isThere ? placeOf(other) : known) + withRoot(others) + ofEntries(mismatch.count);
+  const [own, others] = [{ callHash, count }, mismatch].map(({ callHash, count }) => {
+    return { call: callOf(callHash, callNames(), presence.memory.size), count };
+  });
+  const known = others.call?.name ?? "another function";
+  const theirs = (isThere ? placeOf(other) : known) + describeDetails(others, own);
   const [mine, line] = [currentOperation === null ? name : `${currentOperation} > ${name}`, lineOfScript()];
   return new CollectiveError(
     `The collective calls of the ranks do not match: this rank is about to call ${mine}${line && ` at ${line}`}` +
-      `${withRoot(own)}${ofEntries(count)}, and rank ${other.rank} has called ${theirs} in its place (call ` +
+      `${describeDetails(own, others)}, and rank ${other.rank} has called ${theirs} in its place (call ` +
       `${scope.turns} of the communicator). All ranks of a communicator have to make the same collective calls in the ` +
-      "same order, with the same root and as many entries: look for one that only some of them make, or make with " +
-      "another root, or an array of another length.",
+      "same order, with the same root, dtype and operation, and as many entries: look for one that only some of them " +
+      "make, or make with another root, another operation, or an array of another length or dtype.",
     { ranks: [other.rank] },
   );
 }
@@ -419,6 +475,11 @@ export function namesOfFunctions(): ReadonlyMap<number, string> {
   const ofGpus = [...GPU_WAITS, ...NCCL_WAITS, ...CUBLASMP_WAITS, ...CUFFTMP_WAITS, ...NVSHMEM_WAITS];
   const names = [...Object.keys(MPI_FUNCTIONS), ...ofGpus];
   return new Map(names.map((name) => [hash(name), name]));
+}
+
+/** As {@linkcode namesOfFunctions}, with what they are called with. */
+export function callNames(): CallNames {
+  return { functions: namesByHash, kinds: kinds.names };
 }
 
 /** What another rank is in: a function, the operation that it belongs to, and the line of the script. */

@@ -14,7 +14,8 @@ import { endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { launcher } from "../../ffi/mpi/launcher.ts";
 import { describeLine, describePlace, MEETINGS, WORDS_OF_MEETING } from "../../ffi/mpi/presence_page.ts";
 import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
-import { callOf, namesOfFunctions, ownTurns, rooted } from "../../ffi/mpi/waits.ts";
+import { callNames, callOf, describeDetails, ownTurns, rooted } from "../../ffi/mpi/waits.ts";
+import { ofKind } from "../../ffi/mpi/entry_kinds.ts";
 import { startThread } from "../../ffi/thread.ts";
 import type { Communicator } from "./communicator.ts";
 import { patienceSeconds } from "./departure.ts";
@@ -89,7 +90,7 @@ function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLin
     lastWordsOfMismatch: lastWords(1, "the collective calls of the ranks do not match"),
     // Slurm ends jobs of nodes that fail by itself.
     launcher: launcher()?.kind === "slurm" ? null : launcherProcess(),
-    names: namesOfFunctions(),
+    names: callNames(),
   };
   const functions = [
     endAtOnce,
@@ -106,6 +107,8 @@ function startWatching(news: Int32Array<ArrayBuffer>, links: readonly MachineLin
     describeFarMismatch,
     callOf,
     rooted,
+    ofKind,
+    describeDetails,
     describePlace,
     describeLine,
   ];

@@ -7,6 +7,7 @@
 import { END_AT_ONCE, endAtOnce, type LastWords } from "../../ffi/mpi/last_words.ts";
 import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
+import type { CallNames } from "../../ffi/mpi/waits.ts";
 import { COPY } from "../../ffi/process.ts";
 import { LINK_SYMBOLS, lostAmong, type MachineLink } from "./machine_links.ts";
 import {
@@ -54,7 +55,7 @@ export interface ElsewhereState {
   readonly lastWordsOfMismatch: LastWords;
   /** The launcher's process on this machine where it would wait for lost ones; `null` elsewhere. */
   readonly launcher: number | null;
-  readonly names: ReadonlyMap<number, string>;
+  readonly names: CallNames;
 }
 
 /**
@@ -108,7 +109,7 @@ export function watchElsewhere(
     return calls % 2 !== 0 && performance.now() - seen[i].since >= patienceSeconds * 1000;
   };
   const describeWait = (rank: Int32Array) => {
-    const place = describePlace(rank, page.fields, names) + describeLine(rank, page.fields);
+    const place = describePlace(rank, page.fields, names.functions) + describeLine(rank, page.fields);
     return `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place}`;
   };
   while (Atomics.wait(end, 0, 0, pause) === "timed-out") {

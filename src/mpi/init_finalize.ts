@@ -222,7 +222,7 @@ function announceWaits(mpi: Mpi, presence: Presence): void {
   const rank = new Int32Array(1);
   const rankIn = (communicator: Handle) =>
     communicator !== constants.nullCommunicator && symbols.MPI_Comm_rank(communicator, rank) === 0 ? rank[0] : null;
-  publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, constants.self, rankIn);
+  publishWaits(presence, { handle: constants.world, rank: rankIn(constants.world)! }, constants, rankIn);
 }
 
 /** Ranks that are started together come within this time of each other. */

@@ -9,7 +9,7 @@
  * @module
  */
 import { describeLine, describePlace, type SharedPage } from "../../ffi/mpi/presence_page.ts";
-import { callOf } from "../../ffi/mpi/waits.ts";
+import { type CallNames, callOf, describeDetails } from "../../ffi/mpi/waits.ts";
 import { RECV, SEND } from "../../ffi/tcp/sockets.ts";
 import type { MachineLink } from "./machine_links.ts";
 
@@ -56,7 +56,8 @@ export function isMismatch(
   const [scope, turn] = [waiting[fields.SCOPE], waiting[fields.TURN]];
   const at = fields.MEETINGS + turn % meetings.count * meetings.words;
   const isMeeting = (rank: Int32Array) => turn > 0 && scope !== 0 && rank[at] === scope && rank[at + 1] === turn;
-  return isMeeting(waiting) && isMeeting(other) && waiting[at + 2] !== other[at + 2];
+  const isOther = (word: number) => waiting[at + word] !== other[at + word];
+  return isMeeting(waiting) && isMeeting(other) && (isOther(2) || isOther(3));
 }
 
 /** Whether the other rank waits in the call that it has made in the same place. */
@@ -70,25 +71,27 @@ export function describeFarMismatch(
   mismatch: FarPair,
   { fields, size }: Pick<SharedPage, "fields" | "size">,
   meetings: MeetingLayout,
-  names: ReadonlyMap<number, string>,
+  names: CallNames,
   patienceSeconds: number,
 ): string {
   const { waiting, other } = mismatch;
   const turn = waiting[fields.TURN];
-  const callIn = (rank: Int32Array) =>
-    callOf(rank[fields.MEETINGS + turn % meetings.count * meetings.words + 2], names, size);
-  const rootOf = (rank: Int32Array) => {
-    const root = callIn(rank)?.root ?? null;
-    return root === null ? "" : ` with root ${root}`;
-  };
-  const placeOf = (rank: Int32Array) => describePlace(rank, fields, names) + describeLine(rank, fields) + rootOf(rank);
-  const does = isInPlace(mismatch, fields)
-    ? `waits in ${placeOf(other)}`
-    : `has called ${callIn(other)?.name ?? "another function"}${rootOf(other)}`;
+  const at = fields.MEETINGS + turn % meetings.count * meetings.words;
+  const [own, others] = [waiting, other].map((rank) => ({
+    call: callOf(rank[at + 2], names, size),
+    count: rank[at + 3],
+  }));
+  const placeOf = (rank: Int32Array) => describePlace(rank, fields, names.functions) + describeLine(rank, fields);
+  const does =
+    (isInPlace(mismatch, fields)
+      ? `waits in ${placeOf(other)}`
+      : `has called ${others.call?.name ?? "another function"}`) + describeDetails(others, own);
   return `distmath: the collective calls of the ranks do not match: rank ${
     waiting[fields.RANK]
   } has waited for more than ` +
-    `${patienceSeconds} s in ${placeOf(waiting)}, and rank ${other[fields.RANK]}, on another machine, ${does} in its ` +
+    `${patienceSeconds} s in ${placeOf(waiting)}${describeDetails(own, others)}, and rank ${
+      other[fields.RANK]
+    }, on another machine, ${does} in its ` +
     `place (call ${turn} of the communicator). The job ends with exit code 1. All ranks of a communicator have to make ` +
-    "the same collective calls in the same order, with the same root.";
+    "the same collective calls in the same order, with the same root, dtype and operation, and as many entries.";
 }

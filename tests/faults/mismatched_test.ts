@@ -22,8 +22,36 @@ const cases: readonly [where: string, late: number | null, mine: string, line: s
     "// rank 1 with another length",
     "MPI_Allreduce at .* of 5 entries in its place",
   ],
+  [
+    "operation",
+    1,
+    "MPI_Allreduce at .* \\(max of float64\\),",
+    "// rank 1 by another operation",
+    "MPI_Allreduce at .* \\(sum of float64\\) in its place",
+  ],
+  [
+    "operator",
+    1,
+    "MPI_Allreduce at .* \\(sum of float64\\),",
+    "// rank 1 without an operator",
+    "MPI_Allreduce at .* \\(an operator of the script\\) in its place",
+  ],
+  [
+    "dtype",
+    1,
+    "MPI_Bcast at .* with root 0 \\(float32\\),",
+    "// rank 1 with another dtype",
+    "MPI_Bcast with root 0 \\(int32\\) in its place",
+  ],
   ["background", 0, "MPI_Iallreduce", "iallReduce(one)", "MPI_Ibcast"],
   ["rootInBackground", 1, "MPI_Ibcast", "// rank 1 with another root", "MPI_Ibcast with root 0"],
+  [
+    "operationInBackground",
+    1,
+    "MPI_Ireduce at .* with root 0 \\(max of float64\\),",
+    "// rank 1 with another operation in the background",
+    "MPI_Ireduce with root 0 \\(min of float64\\) in its place",
+  ],
   ["loop", null, "MPI_(?:Allreduce|Barrier)", "", "MPI_(?:Allreduce|Barrier)"],
 ];
 

@@ -1,5 +1,6 @@
 /** Whose calls wait where: communicators are known from the call that makes them. */
 import { assert, assertEquals } from "@std/assert";
+import { mpichAbi } from "../../../ffi/mpi/mpich.ts";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { NO_PEER, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
 import { ownTurns, publishWaits, waitsForThisRank } from "../../../ffi/mpi/waits.ts";
@@ -10,7 +11,7 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   const begin: Presence["begin"] = (_operation, _function, scope, turn, ...peers) =>
     begun.push({ scope, turn, peers: peers as number[] }) > 0;
   const presence = { begin, end: () => {}, meetings: { enter: () => null } };
-  publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, 99, () => 0);
+  publishWaits(presence as unknown as Presence, { handle: 1, rank: 0 }, { ...mpichAbi.constants, self: 99 }, () => 0);
   const makes = (at: number, handle: number) => (...values: unknown[]) => (values[at] as Int32Array)[0] = handle;
   const table = {
     MPI_Comm_dup: makes(1, 2),

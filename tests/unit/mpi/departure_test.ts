@@ -1,4 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
+import { mpichAbi } from "../../../ffi/mpi/mpich.ts";
 import type { Mpi } from "../../../ffi/mpi/mod.ts";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { PRESENT, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
@@ -7,7 +8,12 @@ import { waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
 
 const names = namesOfFunctions();
 // From then on this rank knows functions by what stands for them.
-publishWaits({ firstRank: 0 } as unknown as Presence, { handle: 1, rank: 1 }, 0, () => 1);
+publishWaits(
+  { firstRank: 0 } as unknown as Presence,
+  { handle: 1, rank: 1 },
+  { ...mpichAbi.constants, self: 0 },
+  () => 1,
+);
 const hashOf = (name: string) => [...names.keys()].find((hash) => names.get(hash) === name)!;
 
 const mpi = { constants: {}, symbols: { MPI_Iprobe: () => 0 } } as unknown as Mpi;
