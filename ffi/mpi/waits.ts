@@ -373,7 +373,9 @@ let lastStarted: AwaitedCall | null = null;
 
 /** What is awaited by who awaits what a function has just begun. */
 export function awaitedFrom(name: string): AwaitedCall {
-  return lastStarted?.name === name ? lastStarted : { name, scope: 0, turn: 0, line: "" };
+  if (lastStarted?.name === name) return lastStarted;
+  const line = published === null ? null : lineOfWait(currentOperation ?? "", hash(name));
+  return { name, scope: 0, turn: 0, line: line ?? "" };
 }
 
 // deno-lint-ignore no-explicit-any -- native functions take what C takes

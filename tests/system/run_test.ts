@@ -86,6 +86,12 @@ testUnderEach("run ends a job at its time limit, ranks and all", async (mpi) => 
   await assertNoneAlive(folder.path);
 });
 
+Deno.test("run tells at its time limit for which message, begun in which line, a rank waits", async () => {
+  const { code, stderr } = await run(firstMpi, ["-n", "2", "--timeout", "4", "awaits.ts"]);
+  assertEquals(code, 124, stderr);
+  assertMatch(stderr, RegExp(`rank 0 waits in MPI_Irecv at ${lineOf(`${fixtures}/awaits.ts`, "// rank 0").source}`));
+});
+
 testUnderEach("run ends the job when it is interrupted", async (mpi) => {
   for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
     using folder = temporaryFolder();
