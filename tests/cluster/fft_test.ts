@@ -335,74 +335,73 @@ clusterTest("every algorithm can be asked for, and the fastest be found", { rank
   assert(result.maxAbsDifference(third) < 1e-10);
 });
 
+/** Settings that are others until this is disposed of. */
+function changed<T extends object>(settings: T, values: Partial<T>): Disposable {
+  const usual = { ...settings };
+  Object.assign(settings, values);
+  return { [Symbol.dispose]: () => void Object.assign(settings, usual) };
+}
+
 clusterTest("on CPUs every pass takes the library that was the faster, in calls of as much as is enough", (runtime) => {
   if (runtime.stream !== null) return;
-  const known = { ...comparing };
-  Object.assign(comparing, { leastNumbers: 1, enoughNumbers: 256 });
-  try {
-    const libraries = openFftw("float64").map(({ vendor }) => vendor.toUpperCase());
-    const field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex128", seed: 8 });
-    const expected = fft(field);
-    for (const [distribution, inplace] of [[Slab.Y, false], [Slab.X, true]] as const) {
-      const operand = field.copy();
-      using transform = new FFT(operand, { distribution, inplace });
-      transform.plan();
-      const named = transform.algorithm.steps.filter((step) => step.startsWith("transform"))
-        .map((step) => step.split(", by ")[1]);
-      const ways = libraries.flatMap((library) => [library, `${library} in blocks`]);
-      assert(named.length > 0 && named.every((name) => name.split(" and ").every((one) => ways.includes(one))));
-      assert(operand.maxAbsDifference(field) === 0);
-      const spectrum = transform.execute();
-      assert(spectrum.redistribute(Slab.Y).maxAbsDifference(expected.redistribute(Slab.Y)) < 1e-11);
-      transform.resetOperands(spectrum);
-      assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-13);
-    }
-  } finally {
-    Object.assign(comparing, known);
+  using _measured = changed(comparing, { leastNumbers: 1, enoughNumbers: 256 });
+  const libraries = openFftw("float64").map(({ vendor }) => vendor.toUpperCase());
+  const field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex128", seed: 8 });
+  const expected = fft(field);
+  for (const [distribution, inplace] of [[Slab.Y, false], [Slab.X, true]] as const) {
+    const operand = field.copy();
+    using transform = new FFT(operand, { distribution, inplace });
+    transform.plan();
+    const named = transform.algorithm.steps.filter((step) => step.startsWith("transform"))
+      .map((step) => step.split(", by ")[1]);
+    const ways = libraries.flatMap((library) => [library, `${library} in blocks`]);
+    assert(named.length > 0 && named.every((name) => name.split(" and ").every((one) => ways.includes(one))));
+    assert(operand.maxAbsDifference(field) === 0);
+    const spectrum = transform.execute();
+    assert(spectrum.redistribute(Slab.Y).maxAbsDifference(expected.redistribute(Slab.Y)) < 1e-11);
+    transform.resetOperands(spectrum);
+    assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-13);
   }
 });
 
 clusterTest("on CPUs parts are sent while they are in the caches: both orders, in place, real, uneven", (runtime) => {
   if (runtime.stream !== null) return;
-  const usual = { ...hostCutting };
-  try {
-    for (const order of ["C", "F"] as const) {
-      const shape = order === "C" ? [65, 128, 127] : [127, 128, 65];
-      const [from, to] = order === "C" ? [Slab.X, Slab.Y] : [Slab.Z, Slab.Y];
-      const options = { distribution: to, norm: "ortho" } as const;
-      const [field, other] = [3, 4].map((seed) =>
-        DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed })
-      );
-      hostCutting.leastBytes = Infinity;
-      const [whole, otherWhole] = [fft(field, options), fft(other, options)];
-      const otherBack = fft(other, { norm: "ortho", redistribute: true });
-      hostCutting.leastBytes = 2 ** 18;
-      using transform = new FFT(field, options);
-      transform.plan();
-      // Results that are kept, one that lies where a freed one was, another operand, and the way back.
-      const kept = [transform.execute(), transform.execute()];
-      kept[1].free();
-      kept[1] = transform.execute();
-      for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
-      const told = transform.explain();
-      assertEquals(told.includes("parts along axis"), runtime.size > 1 && copiesDirectly(runtime), told);
-      assertEquals(told.includes("bytes, by direct_copies, in"), runtime.size > 1 && copiesDirectly(runtime), told);
-      transform.resetOperands(other);
-      assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
-      transform.resetOperands(kept[0]);
-      assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-12, `${order}: back`);
-      const there = fft(field, { axes: [1], norm: "ortho", redistribute: true });
-      const both = fft(field, { axes: [1, order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
-      const apart = fft(there, { axes: [order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
-      assert(both.maxAbsDifference(apart) < 1e-12, `${order}: there and back`);
-      const real = DistributedArray.random(runtime, shape, from, { dtype: "float32", order, seed: 5 });
-      const half = rfft(real, { distribution: to });
-      assert(irfft(half, { distribution: from, lastAxisParity: "odd" }).maxAbsDifference(real) < 1e-4, "real numbers");
-      const inplace = fft(other, { norm: "ortho", redistribute: true, inplace: true });
-      assert(inplace.maxAbsDifference(otherBack) < 1e-12, `${order}: in place`);
-    }
-  } finally {
-    Object.assign(hostCutting, usual);
+  using _cut = changed(hostCutting, {});
+  using _unmeasured = changed(comparing, { leastNumbers: Infinity });
+  for (const order of ["C", "F"] as const) {
+    const shape = order === "C" ? [65, 128, 127] : [127, 128, 65];
+    const [from, to] = order === "C" ? [Slab.X, Slab.Y] : [Slab.Z, Slab.Y];
+    const options = { distribution: to, norm: "ortho" } as const;
+    const [field, other] = [3, 4].map((seed) =>
+      DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed })
+    );
+    hostCutting.leastBytes = Infinity;
+    const [whole, otherWhole] = [fft(field, options), fft(other, options)];
+    const otherBack = fft(other, { norm: "ortho", redistribute: true });
+    hostCutting.leastBytes = 2 ** 18;
+    using transform = new FFT(field, options);
+    transform.plan();
+    // Results that are kept, one that lies where a freed one was, another operand, and the way back.
+    const kept = [transform.execute(), transform.execute()];
+    kept[1].free();
+    kept[1] = transform.execute();
+    for (const spectrum of kept) assert(spectrum.maxAbsDifference(whole) < 1e-12, `${order}: whole`);
+    const told = transform.explain();
+    assertEquals(told.includes("parts along axis"), runtime.size > 1 && copiesDirectly(runtime), told);
+    assertEquals(told.includes("bytes, by direct_copies, in"), runtime.size > 1 && copiesDirectly(runtime), told);
+    transform.resetOperands(other);
+    assert(transform.execute().maxAbsDifference(otherWhole) < 1e-12, `${order}: another operand`);
+    transform.resetOperands(kept[0]);
+    assert(transform.execute({ direction: "inverse" }).maxAbsDifference(field) < 1e-12, `${order}: back`);
+    const there = fft(field, { axes: [1], norm: "ortho", redistribute: true });
+    const both = fft(field, { axes: [1, order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
+    const apart = fft(there, { axes: [order === "C" ? 0 : 2], norm: "ortho", redistribute: true });
+    assert(both.maxAbsDifference(apart) < 1e-12, `${order}: there and back`);
+    const real = DistributedArray.random(runtime, shape, from, { dtype: "float32", order, seed: 5 });
+    const half = rfft(real, { distribution: to });
+    assert(irfft(half, { distribution: from, lastAxisParity: "odd" }).maxAbsDifference(real) < 1e-4, "real numbers");
+    const inplace = fft(other, { norm: "ortho", redistribute: true, inplace: true });
+    assert(inplace.maxAbsDifference(otherBack) < 1e-12, `${order}: in place`);
   }
 });
 
@@ -426,37 +425,34 @@ clusterTest(
 
 clusterTest("on CPUs elements may lie further apart between moves: both orders, large and small", (runtime) => {
   if (runtime.stream !== null) return;
-  const usual = { ...spreading };
-  try {
-    let seen = 0;
-    const cases = [["C", [32, 64, 48]], ["F", [48, 64, 32]], ["C", [64, 256, 64]], ["C", [256, 512]]] as const;
-    for (const [order, shape] of cases) {
-      const from = order === "C" ? Slab.X : Slab.Z;
-      const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 6 });
-      const [dense, apart] = [0, Infinity].map((worth) => {
-        spreading.worth = worth;
-        using transform = new FFT(field, { redistribute: true, norm: "ortho" });
-        transform.plan();
-        // The axis that was divided, in the slab where it is whole.
-        const axis = from.partitionDimension;
-        const step = transform.algorithm.steps.find((words) => words.startsWith(`transform axis ${axis} in Slab.`));
-        assertEquals(step !== undefined, runtime.size > 1);
-        const slab = new Slab("XYZ".indexOf(/Slab\.(.)/.exec(step ?? "Slab.X")![1]));
-        const isFar = step !== undefined && areWholePages(runtime, slab, shape, axis);
-        if (isFar) seen++;
-        assertEquals(step?.includes("a cache line further apart") ?? false, isFar && worth > 0, `${order} ${shape}`);
-        const spectrum = transform.execute();
-        transform.resetOperands(spectrum);
-        const back = transform.execute({ direction: "inverse" });
-        assert(back.maxAbsDifference(field) < 1e-12, `${order} ${shape}: back`);
-        return spectrum;
-      });
-      assert(apart.maxAbsDifference(dense) < 1e-12, `${order} ${shape}`);
-    }
-    if ([2, 3, 4].includes(runtime.size)) assert(seen > 0);
-  } finally {
-    Object.assign(spreading, usual);
+  using _apart = changed(spreading, {});
+  using _unmeasured = changed(comparing, { leastNumbers: Infinity });
+  let seen = 0;
+  const cases = [["C", [32, 64, 48]], ["F", [48, 64, 32]], ["C", [64, 256, 64]], ["C", [256, 512]]] as const;
+  for (const [order, shape] of cases) {
+    const from = order === "C" ? Slab.X : Slab.Z;
+    const field = DistributedArray.random(runtime, shape, from, { dtype: "complex128", order, seed: 6 });
+    const [dense, apart] = [0, Infinity].map((worth) => {
+      spreading.worth = worth;
+      using transform = new FFT(field, { redistribute: true, norm: "ortho" });
+      transform.plan();
+      // The axis that was divided, in the slab where it is whole.
+      const axis = from.partitionDimension;
+      const step = transform.algorithm.steps.find((words) => words.startsWith(`transform axis ${axis} in Slab.`));
+      assertEquals(step !== undefined, runtime.size > 1);
+      const slab = new Slab("XYZ".indexOf(/Slab\.(.)/.exec(step ?? "Slab.X")![1]));
+      const isFar = step !== undefined && areWholePages(runtime, slab, shape, axis);
+      if (isFar) seen++;
+      assertEquals(step?.includes("a cache line further apart") ?? false, isFar && worth > 0, `${order} ${shape}`);
+      const spectrum = transform.execute();
+      transform.resetOperands(spectrum);
+      const back = transform.execute({ direction: "inverse" });
+      assert(back.maxAbsDifference(field) < 1e-12, `${order} ${shape}: back`);
+      return spectrum;
+    });
+    assert(apart.maxAbsDifference(dense) < 1e-12, `${order} ${shape}`);
   }
+  if ([2, 3, 4].includes(runtime.size)) assert(seen > 0);
 });
 
 /** Whether this rank's complex numbers lie at a distance of whole pages along an axis with all others between them. */
