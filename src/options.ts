@@ -111,6 +111,13 @@ export function describe(value: unknown): string {
   }
 }
 
+const ownClasses = new Map<string, object>();
+
+/** Have objects of another copy of the library told from those of this class, which have the same name. */
+export function noteOwnClass(ownClass: { readonly name: string }): void {
+  ownClasses.set(ownClass.name, ownClass);
+}
+
 /** Lists in lists in lists are not written out. */
 const DEEPEST = 2;
 
@@ -127,9 +134,10 @@ function describeNested(value: unknown, depth: number): string {
     return `[${shown.join(", ")}${value.length > 8 ? ", …" : ""}]`;
   }
   const name = value.constructor?.name ?? "Object";
-  return name === "Object"
-    ? `an object with the keys [${Object.keys(value).join(", ")}]`
-    : `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+  if (name === "Object") return `an object with the keys [${Object.keys(value).join(", ")}]`;
+  const isForeign = ownClasses.has(name) && ownClasses.get(name) !== value.constructor;
+  const foreign = isForeign ? " of another copy of distmath (import it from one and the same URL everywhere)" : "";
+  return `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}${foreign}`;
 }
 
 /** Text that somebody else wrote, in quotes: briefly, and so that a terminal shows it and obeys nothing in it. */

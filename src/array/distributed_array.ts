@@ -19,7 +19,7 @@ import type {
 } from "../dtype/element_types.ts";
 import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, noteOwnClass, readOptions } from "../options.ts";
 import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOnMethod, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
@@ -124,6 +124,10 @@ export interface DistributedArray<D extends DType = DType>
  * ```
  */
 export class DistributedArray<D extends DType = DType> extends ElementAccess<D> {
+  static {
+    noteOwnClass(this);
+  }
+
   private constructor(held: Held, owner: BaseArray | null = null) {
     super(held as Held<D>, owner);
   }

@@ -5,7 +5,7 @@
  */
 import { addressOf } from "../../ffi/memory.ts";
 import { ShapeError, StateError } from "../errors.ts";
-import { describe, isObject, keysOf, readOptions } from "../options.ts";
+import { describe, isObject, keysOf, noteOwnClass, readOptions } from "../options.ts";
 import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
@@ -67,6 +67,10 @@ const LOCAL_ARRAY_KEYS = keysOf<LocalArrayOptions>({
  * ```
  */
 export class LocalArray<D extends DType = DType> implements Strided {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The type of the elements. */
   readonly dtype: D;
   /** The extents. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { Box } from "./box.ts";
-import { checkKeys, describe, keysOf } from "../options.ts";
+import { checkKeys, describe, keysOf, noteOwnClass } from "../options.ts";
 import { checkIntegers, checkLength, list, permute } from "./check.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { gridOwnership } from "./grid_ownership.ts";
@@ -87,6 +87,10 @@ export abstract class BlockDistribution extends Distribution {
  * ```
  */
 export class BlockCyclic extends BlockDistribution {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The extents of a block. */
   readonly blockSizes: readonly number[];
 
@@ -172,6 +176,10 @@ export class BlockCyclic extends BlockDistribution {
  * ```
  */
 export class BlockNonCyclic extends BlockDistribution {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The extents of a block, or null before `bind`. */
   get blockSizes(): readonly number[] | null {
     return this.globalShape?.map((extent, dimension) => singleBlockSize(extent, this.grid.shape[dimension])) ?? null;

@@ -5,6 +5,7 @@
  */
 import { DistributionError, ShapeError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
+import { noteOwnClass } from "../options.ts";
 import { checkIntegers, list, permute } from "./check.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { interval, type Range } from "./index_map.ts";
@@ -24,6 +25,10 @@ export type Corners = readonly [lower: readonly number[], upper: readonly number
  * ```
  */
 export class Box extends Distribution {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The corners of each rank's box. */
   readonly boxes: readonly Corners[];
   /** Boxes need not lie on a grid. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { DistributionError, ShapeError } from "../errors.ts";
-import { checkKeys, describe, keysOf } from "../options.ts";
+import { checkKeys, describe, keysOf, noteOwnClass } from "../options.ts";
 import { checkAxes, checkInteger, checkIntegers, list, permute } from "./check.ts";
 import { nearlySquareFactors } from "./nearly_square.ts";
 
@@ -35,6 +35,10 @@ const GRID_KEYS = keysOf<ProcessGridOptions>({ shape: true, layout: true, proces
  * ```
  */
 export class ProcessGrid {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The number of processes along each dimension. */
   readonly shape: readonly number[];
   /** The order in which ranks, or `processes`, fill the grid. */

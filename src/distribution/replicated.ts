@@ -3,11 +3,16 @@
  *
  * @module
  */
+import { noteOwnClass } from "../options.ts";
 import { checkBinding, conversionError, Distribution, unboundConversionError } from "./distribution.ts";
 import { interval, type Range } from "./index_map.ts";
 
 /** The class of {@linkcode Replicated}. */
 export class ReplicatedDistribution extends Distribution {
+  static {
+    noteOwnClass(this);
+  }
+
   /** No grid: all ranks are alike. */
   override readonly grid: null = null;
   /** It fits arrays of any number of dimensions. */

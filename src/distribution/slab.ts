@@ -4,6 +4,7 @@
  * @module
  */
 import { DistributionError } from "../errors.ts";
+import { noteOwnClass } from "../options.ts";
 import { BlockNonCyclic } from "./block_cyclic.ts";
 import { Box } from "./box.ts";
 import { checkInteger, list } from "./check.ts";
@@ -25,6 +26,10 @@ import { ProcessGrid } from "./process_grid.ts";
  * ```
  */
 export class Slab extends Distribution {
+  static {
+    noteOwnClass(this);
+  }
+
   /** Dimension 0 divided: rows of a matrix. */
   static readonly X: Slab = new Slab(0);
   /** Dimension 1 divided: columns of a matrix. */

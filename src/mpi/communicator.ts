@@ -7,7 +7,7 @@
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { noteGroup } from "../../ffi/mpi/waits.ts";
 import { StateError } from "../errors.ts";
-import { describe, readOptions } from "../options.ts";
+import { describe, noteOwnClass, readOptions } from "../options.ts";
 import { isInt } from "./buffers.ts";
 import { CartesianMethods, type CartesianOptions, checkGrid, gridOf, noteGrid } from "./cartesian.ts";
 import { forgetCollectiveFree, queueCollectiveFree } from "./collective_free.ts";
@@ -54,6 +54,10 @@ import { checkedRanks, ranksInWorld, withGroup } from "./rank_group.ts";
  * ```
  */
 export class Communicator extends CartesianMethods {
+  static {
+    noteOwnClass(this);
+  }
+
   #key: string | null;
   #isQueued = false;
   #made = 0;

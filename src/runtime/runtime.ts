@@ -4,7 +4,7 @@
  * @module
  */
 import { type LibraryVersion, openedLibraries } from "../../ffi/library.ts";
-import { describe, isObject } from "../options.ts";
+import { describe, isObject, noteOwnClass } from "../options.ts";
 import { agree, agreeStrictly, type Facts, noRuntime } from "./agreement.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { freeQueued, queueCollectiveFree } from "../mpi/collective_free.ts";
@@ -88,6 +88,10 @@ const queued = new Map<string, number>();
  * ```
  */
 export class Runtime implements Disposable {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The ranks that take part. */
   readonly communicator: Communicator;
   /** The number of this rank, from 0. */

@@ -5,7 +5,7 @@
  */
 import { DTypeError } from "../../errors.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
-import { checkBoolean, describe, keysOf, readOptions } from "../../options.ts";
+import { checkBoolean, describe, keysOf, noteOwnClass, readOptions } from "../../options.ts";
 import type { Operation } from "../../blas/operation.ts";
 
 /** What is done to one matrix before it is multiplied. */
@@ -58,6 +58,10 @@ export class MatrixQualifierRecord {
 
 /** Packed qualifiers of several matrices: two `i8` a record, `isTranspose` and `isConjugate`, without padding. */
 export class MatrixQualifiers implements Iterable<MatrixQualifierRecord> {
+  static {
+    noteOwnClass(this);
+  }
+
   /** The packed records, for native code. */
   readonly buffer: ArrayBuffer;
   /** The number of records. */

@@ -1,4 +1,5 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { Slab } from "../../../src/distribution/slab.ts";
 import { algorithmNames } from "../../../src/linalg/engines/registry.ts";
 import { MATMUL_OPTION_KEYS, RESET_OPTION_KEYS } from "../../../src/linalg/matmul/options.ts";
 import { checkBoolean, checkKeys, checkName, describe, nearest } from "../../../src/options.ts";
@@ -41,7 +42,7 @@ Deno.test("names and booleans are checked", () => {
 });
 
 Deno.test("describe() is brief, and tells classes and values apart", () => {
-  class Slab {}
+  class Tile {}
   const table: [value: unknown, text: string][] = [
     [undefined, "undefined"],
     [null, "null"],
@@ -49,8 +50,8 @@ Deno.test("describe() is brief, and tells classes and values apart", () => {
     [3n, "3n"],
     ["sum", '"sum"'],
     ["x".repeat(1e6), `"${"x".repeat(80)}…"`],
-    [Slab, "the class Slab"],
-    [new Slab(), "a Slab"],
+    [Tile, "the class Tile"],
+    [new Tile(), "a Tile"],
     [() => {}, "the function"],
     [[1, "a", null], '[1, "a", null]'],
     [Array(20).fill(0), "[0, 0, 0, 0, 0, 0, 0, 0, …]"],
@@ -67,4 +68,13 @@ Deno.test("the nearest word is the one with the fewest edits, if they are few", 
   assertEquals(nearest("operation", ["order", "op"]), "op");
   assertEquals(nearest("dist", ["dtype", "distribution"]), "distribution");
   for (const far of ["", "q", "silu", "transposeA"]) assertEquals(nearest(far, ["relu", "alpha", "a", "abc"]), null);
+});
+
+Deno.test("an object of another copy of the library, whose class has the same name, is told from one of this", () => {
+  const Other = { Slab: class Slab {} };
+  assertEquals(describe(Slab.X), "a Slab");
+  assertEquals(
+    describe(new Other.Slab()),
+    "a Slab of another copy of distmath (import it from one and the same URL everywhere)",
+  );
 });
