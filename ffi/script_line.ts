@@ -19,8 +19,18 @@ function seeingAll<T>(look: () => T): T {
   }
 }
 
+/** An error whose stack gets to the script, also from deep within the library. */
+export function errorFromScript(): Error {
+  try {
+    return seeingAll(() => new Error());
+  } catch {
+    // The script has frozen Error.
+    return new Error();
+  }
+}
+
 /** The first place in a stack that is not this library's. */
-function placeIn(stack: string): string | undefined {
+export function placeInScript(stack: string): string | undefined {
   const places = stack.split("\n").flatMap((line) =>
     /(?:\(|at (?:async )?)((?:file|https?):[^)]*)\)?$/.exec(line)?.[1] ?? []
   );
@@ -33,7 +43,7 @@ function placeIn(stack: string): string | undefined {
  */
 export function lineOfScript(): string {
   try {
-    return placeIn(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
+    return placeInScript(seeingAll(() => new Error().stack ?? ""))?.replace(/^.*\//, "") ?? "";
   } catch {
     // The script has its own prepareStackTrace(), or has frozen Error.
     return "";
@@ -46,7 +56,7 @@ export function lineOfScript(): string {
  */
 export function traceToScript(error: unknown, inner: (...values: never[]) => unknown = traceToScript): void {
   try {
-    if (!(error instanceof Error) || placeIn(error.stack ?? "") !== undefined) return;
+    if (!(error instanceof Error) || placeInScript(error.stack ?? "") !== undefined) return;
     seeingAll(() => Error.captureStackTrace(error, inner));
   } catch {
     // A frozen error, or one that cannot even be looked at.

@@ -22,7 +22,10 @@ export function bindToParts(distribution: Distribution, parts: readonly (readonl
   const [rank] = wrong;
   throw new ShapeError(
     `The parts do not fit ${distribution}: rank ${rank} gave [${parts[rank]}], but of a global shape of ` +
-      `[${bound.globalShape}] it holds [${bound.localShape(rank)}].`,
+      `[${bound.globalShape}] it holds [${
+        bound.localShape(rank)
+      }]. Give such parts, or the distribution that yours have: ` +
+      "BlockNonCyclic, with equal ones but the last, or Box.fromLocal, with any.",
     { ranks: wrong },
   );
 }

@@ -348,11 +348,18 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
     checkOperand(operand, runtime);
     const { dtype, shape, order, distribution } = operand;
     const expected = dtypesOf(problem).operand;
-    if (dtype !== expected) throw new DTypeError(`The operand is ${dtype}; this FFT was made for ${expected}.`);
+    if (dtype !== expected) {
+      throw new DTypeError(
+        `The operand is ${dtype}; this FFT was made for ${expected}. Convert it with to({ dtype: "${expected}" }).`,
+      );
+    }
     if (shape.join() !== problem.operand.join() || order !== problem.order) {
       throw new ShapeError(
         `The operand has shape [${shape.join(", ")}] and order "${order}"; this FFT was made for ` +
-          `[${problem.operand.join(", ")}] and "${problem.order}".`,
+          `[${problem.operand.join(", ")}] and "${problem.order}". ` +
+          (order === problem.order
+            ? "Make a new FFT for other shapes."
+            : `Convert it with to({ order: "${problem.order}" }).`),
       );
     }
     if (distribution.coincidesWith(problem.from)) return "from";

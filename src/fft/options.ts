@@ -55,7 +55,7 @@ export interface TransformOptions extends FFTPlanOptions {
   blocking?: true | "auto";
   /** The stream of a GPU to run on; null on CPUs. */
   stream?: Stream | null;
-  /** Where messages go; nowhere if left out. */
+  /** Where messages go; warnings to the standard error of rank 0, once, if left out. */
   logger?: Logger;
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { environment } from "../../ffi/library.ts";
+import { errorFromScript, placeInScript } from "../../ffi/script_line.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 
 /** The kinds of memory that are counted. */
@@ -24,11 +25,11 @@ export interface Allocation {
  * formatted holds on to every `this` on the stack, so that the registry must not hold it.
  */
 export class Origin {
-  #error: Error | null = new Error();
+  #error: Error | null = errorFromScript();
 
   /** Such as `train.ts:12:8`. */
   get place(): string {
-    return placeOf(this.#error?.stack ?? "");
+    return placeInScript(this.#error?.stack ?? "") ?? "an unknown place";
   }
 
   /** Let go of the stack: what a new WeakRef leads to stays until the event loop turns, which scripts may never let it do. */
@@ -96,14 +97,4 @@ function report(): void {
       console.error(`distmath: ${bytes} bytes of ${kind} memory, from ${place}, were not freed.`);
     }
   }
-}
-
-/** The part of a URL up to the library's own sources, whose frames do not interest. */
-const OWN_SOURCES = new URL("../", import.meta.url).href;
-
-/** The first line of a stack outside the library. */
-function placeOf(stack: string): string {
-  const frames = stack.split("\n").slice(1).map((line) => /\(?([^\s(]+:\d+:\d+)\)?$/.exec(line)?.[1] ?? "");
-  const frame = frames.find((candidate) => candidate !== "" && !candidate.startsWith(OWN_SOURCES));
-  return frame ?? frames[0] ?? "an unknown place";
 }

@@ -192,8 +192,7 @@ function subjectOf(operation: string, given: Agreeing): Subject {
       return { communicator, checks, isClosed };
     });
     if (communicator instanceof Communicator) {
-      const message = `${operation}: the runtime was closed; call initialize() again.`;
-      return { communicator, checks, refusal: isClosed ? new StateError(message) : null };
+      return { communicator, checks, refusal: isClosed ? closed(operation) : null };
     }
   } catch {
     // Neither null nor a getter that throws is a runtime.
@@ -201,6 +200,14 @@ function subjectOf(operation: string, given: Agreeing): Subject {
   if (current === undefined) throw noCurrentRuntime();
   const { communicator, checks } = current;
   return { communicator, checks, refusal: noRuntime(operation, given) };
+}
+
+function closed(operation: string): StateError {
+  const isThereAnother = current !== undefined && !current.isClosed;
+  const instead = isThereAnother
+    ? "there is another one since then, which currentRuntime() returns: make arrays and plans with that one."
+    : "call initialize() again, and make arrays and plans with what it returns.";
+  return new StateError(`${operation}: the runtime was closed; ${instead}`);
 }
 
 let current: Agreeing | undefined;

@@ -426,8 +426,8 @@ class Account<Plan extends OperationPlan> {
     this.#waits = settings.blocking === true;
     this.#explain = explain;
     for (const note of notes) {
-      this.#logger?.warn(note);
-      runtime.warnOnce(note, note);
+      if (this.#logger === null) runtime.warnOnce(note, note);
+      else this.#logger.warn(note);
     }
   }
 

@@ -178,6 +178,9 @@ clusterTest("a runtime that was closed is refused everywhere", (runtime) => {
     assertThrowsEverywhere(inner, () => DistributedArray.zeros(inner, [2, 2], Slab.X), StateError, message);
     inner.collect();
   }
+  using next = initialize({ device: "cpu" });
+  const instead = "the runtime was closed; there is another one since then, which currentRuntime() returns";
+  assertThrowsEverywhere(next, () => DistributedArray.zeros(runtime, [2, 2], Slab.X), StateError, instead);
 });
 
 clusterTest("an error that names ranks already keeps them", { ranks: [1] }, (runtime) => {

@@ -4,6 +4,7 @@ import { openScalapack } from "../../ffi/blas/scalapack.ts";
 import {
   BlockCyclic,
   ConfigurationError,
+  DistributedArray,
   type Distribution,
   LocalArray,
   Matmul,
@@ -351,6 +352,11 @@ clusterTest("a timeline tells what each rank did when, and other engines have no
   other.plan();
   const why = 'engine scalapack cannot tell what it does when. Pass engine: "overlap"';
   assertThrowsEverywhere(runtime, () => other.timeline(), ConfigurationError, why);
+  const [none, noneToo] = [[3, 0], [0, 3]].map((shape) => DistributedArray.zeros(runtime, shape, Slab.X));
+  using empty = new Matmul(none, noneToo, { engine: "overlap" });
+  empty.plan();
+  const whyToo = "This product has no elements to multiply";
+  assertThrowsEverywhere(runtime, () => empty.timeline(), ConfigurationError, whyToo);
 });
 
 clusterTest("explain names the schedule", { ranks: [2] }, (runtime) => {

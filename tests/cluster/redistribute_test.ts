@@ -198,7 +198,12 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   const other = make(runtime, [8, 12], Slab.X, "float32", "C");
   assertThrowsEverywhere(runtime, () => plan.resetOperands({ array: other }), ShapeError, "planned for [12,8]");
   b.free();
-  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "was freed");
+  const freed = "The array was freed. Pass one that is alive to resetOperands()";
+  for (const use of [() => plan.execute(), () => plan.plan(), () => plan.autotune({ repetitions: 1 })]) {
+    assertThrowsEverywhere(runtime, use, StateError, freed);
+  }
+  const nothing = "resetOperands was given nothing; pass at least one of array, target";
+  assertThrowsEverywhere(runtime, () => plan.resetOperands(undefined as never), TypeError, nothing);
   plan.free();
   plan.free();
   assertThrowsEverywhere(

@@ -1,7 +1,8 @@
 /** Symmetric memory that nobody frees is reported at the end, with the place where it was allocated, and hangs nothing. */
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { type MpiInstallation, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { type MpiInstallation, mpiInstallations, runJob, testUnderEveryMpi } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
 import { assertCleanEnd } from "./clean_end.ts";
 
 const FIXTURE = fileURLToPath(new URL("./fixtures/leaks.ts", import.meta.url));
@@ -15,9 +16,17 @@ for (const how of ["finalize", "exit"]) {
     const reports = output.split("\n").filter((line) => line.includes("were never freed"));
     assertEquals(reports.length, 1, output);
     assertStringIncludes(reports[0], "8192 bytes of symmetric memory");
-    assertStringIncludes(reports[0], "fixtures/leaks.ts:5:14");
+    assertMatch(reports[0], lineOf(FIXTURE, "const kept ="));
   });
 }
+
+Deno.test("a leak is reported with the script's line, however deep within the library its memory was allocated", async () => {
+  const { code, output } = await run(mpiInstallations[0], "result");
+  assertEquals(code, 0, output);
+  const reports = output.split("\n").filter((line) => line.includes("were never freed"));
+  assertEquals(reports.length, 1, output);
+  assertMatch(reports[0], lineOf(FIXTURE, "// result"));
+});
 
 testUnderEveryMpi("an error on one rank ends the job in spite of symmetric memory", async (mpi) => {
   assertCleanEnd(await run(mpi, "throw"), { rank: 1, why: "Error: broken on purpose", code: 1 });

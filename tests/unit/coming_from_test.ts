@@ -69,6 +69,7 @@ const TYPED: Readonly<Record<string, readonly string[]>> = {
   ElementOptions: ["dtype"] satisfies (keyof NonNullable<Parameters<distmath.Communicator["broadcast"]>[1]>)[],
   FFTExecuteOptions: ["direction"] satisfies (keyof distmath.FFTExecuteOptions)[],
   FFTOptions: [
+    "inplace",
     "blocking",
     "fftType",
     "lastAxisParity",

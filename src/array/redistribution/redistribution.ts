@@ -12,7 +12,7 @@ import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { autotune, type Tuning } from "../../runtime/autotune.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
-import { checkArray, checkTarget, runtimeOf } from "../base_array.ts";
+import { checkAlive, checkArray, checkTarget, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
 import { predictOnGpu } from "../gpu_model.ts";
@@ -180,6 +180,7 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     this.#operation.plan("plan", (operands) => {
       const { algorithm = "auto" } = readOptions("the options of plan", options, PLAN_OPTION_KEYS);
       if (operands === null) throw new StateError("There is no array to plan for. Pass one to resetOperands() before.");
+      checkOperands(operands);
       const { runtime, local } = operands.array;
       const current = this.#operation.planFor("plan()");
       checkAlgorithm(algorithm, current.algorithmsFor(local, operands.target?.local ?? null));
@@ -276,7 +277,9 @@ export class Redistribution<D extends DType = DType> implements Disposable {
    */
   execute(): DistributedArray<D> {
     const { distribution } = this;
-    return this.#operation.execute("execute", undefined, (redistributor, { array, target }) => {
+    return this.#operation.execute("execute", undefined, (redistributor, operands) => {
+      checkOperands(operands);
+      const { array, target } = operands;
       const { runtime, dtype, order, local } = array;
       const stream = local.isOnDevice ? runtime.stream : null;
       const into = target?.local ?? LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, stream);
@@ -303,7 +306,7 @@ export class Redistribution<D extends DType = DType> implements Disposable {
    */
   resetOperands(options: RedistributionOperands<D>): void {
     this.#operation.reset("resetOperands", (old) => {
-      const given = readOptions("the options of resetOperands", options ?? null, OPERAND_KEYS);
+      const given = readOptions("the options of resetOperands", options, OPERAND_KEYS);
       const { array = old?.array, target = old?.target ?? null } = given;
       if (Object.keys(given).length === 0) {
         throw new TypeError("resetOperands was given nothing; pass at least one of array, target.");
@@ -346,8 +349,10 @@ export class Redistribution<D extends DType = DType> implements Disposable {
   /** How moves of an array are tuned. All executions write to the same part. */
   #tuning(
     plan: Redistributor,
-    { array, target }: Operands<D>,
+    operands: Operands<D>,
   ): Tuning<Operands<D>, Redistributor, { readonly asked: AskedAlgorithm }> {
+    checkOperands(operands);
+    const { array, target } = operands;
     const { runtime, dtype, order, local } = array;
     const algorithms = plan.algorithmsFor(local, target?.local ?? null);
     const made = (algorithm: AskedAlgorithm) =>
@@ -379,6 +384,13 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     if (operands === null) throw new StateError("After releaseOperands() nothing runs. Call resetOperands() before.");
     return operands;
   }
+}
+
+const RESET = "Pass one that is alive to resetOperands().";
+
+function checkOperands({ array, target }: Operands<DType>): void {
+  checkAlive("The array", array, RESET);
+  if (target !== null) checkAlive("The target", target, RESET);
 }
 
 function checkLike({ shape, distribution }: DistributedArray, planned: Distribution): void {

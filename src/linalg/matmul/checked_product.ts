@@ -240,13 +240,19 @@ export function checkReplacement(
   checkMatrix(name, array, runtime);
   const given = describeMatrix(array);
   if (given.dtype !== expected.dtype) {
-    throw new DTypeError(`${name} is ${given.dtype}; this Matmul was made for ${expected.dtype}.`);
+    throw new DTypeError(
+      `${name} is ${given.dtype}; this Matmul was made for ${expected.dtype}. ` +
+        `Convert it with ${name}.to({ dtype: "${expected.dtype}" }).`,
+    );
   }
   if (given.shape.join() !== expected.shape.join() || given.order !== expected.order) {
     throw new ShapeError(
       `${name} has shape ${text(given.shape)} and order "${given.order}"; this Matmul was made for ${
         text(expected.shape)
-      } and "${expected.order}".`,
+      } and "${expected.order}". ` +
+        (given.order === expected.order
+          ? "Make a new Matmul for other shapes."
+          : `Convert it with ${name}.to({ order: "${expected.order}" }).`),
     );
   }
   if (!given.distribution.equals(expected.distribution)) {

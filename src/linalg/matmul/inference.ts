@@ -66,9 +66,15 @@ export function inferDistribution(
 const FACTORS = keysOf<Operations>({ a: true, b: true });
 const OPERATION_KEYS = keysOf<Operation>({ transpose: true, conjugate: true });
 
+/** As {@linkcode checkKeys}, of what may not be left out. */
+function checkGiven(what: string, given: unknown, allowed: readonly string[]): void {
+  if (given === undefined) throw new TypeError(`${what} must be an object; got undefined.`);
+  checkKeys(what, given, allowed);
+}
+
 /** Refuse what are no distributions of matrices, and no operations on them. */
 function checkFactors(factors: Readonly<Record<"a" | "b", Distribution>>, operations: Operations): void {
-  checkKeys("The operations", operations ?? null, FACTORS);
+  checkGiven("The operations", operations, FACTORS);
   for (const name of FACTORS) {
     const distribution = factors[name];
     checkDistribution(distribution, `The distribution of ${name}`);
@@ -76,7 +82,7 @@ function checkFactors(factors: Readonly<Record<"a" | "b", Distribution>>, operat
     if (dimensions !== 2) {
       throw new ShapeError(`${name} is distributed as ${distribution}, in ${dimensions} dimensions; matrices have 2.`);
     }
-    checkKeys(`operations.${name}`, operations[name] ?? null, OPERATION_KEYS);
+    checkGiven(`operations.${name}`, operations[name], OPERATION_KEYS);
     checkBoolean(`operations.${name}.transpose`, operations[name].transpose);
   }
 }

@@ -303,7 +303,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    *
    * @throws {StateError} if something is missing after `releaseOperands`
    */
-  resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs">): void {
+  resetOperandsUnchecked(options: Omit<ResetOptions, "quantizationScales" | "epilogInputs"> = {}): void {
     this.#operation.checkAlive("resetOperandsUnchecked");
     const { operands: old } = this.#operation;
     this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
@@ -349,8 +349,11 @@ export class Matmul<D extends DType = DType> implements Disposable {
       const steps = plan.engine.timeline?.({ ...locals, d: columnMajor(d, product.d.order) }, values) ?? null;
       if (steps !== null) return { steps, d };
       d.release();
+      const { engine, algorithm } = plan.report;
       throw new ConfigurationError(
-        `engine ${plan.report.engine} cannot tell what it does when. Pass engine: "overlap".`,
+        algorithm === "none"
+          ? "This product has no elements to multiply, so that there is no time to tell of."
+          : `engine ${engine} cannot tell what it does when. Pass engine: "overlap".`,
       );
     });
     const measured = product.runtime.communicator.allGatherObject(steps.run());

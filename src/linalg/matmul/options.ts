@@ -103,7 +103,7 @@ export interface MatmulOptions extends PlanOptions {
   blocking?: true | "auto";
   /** The stream of a GPU to run on, see {@linkcode ExecuteOptions}. */
   stream?: Stream | null;
-  /** Where messages go; nowhere if left out. What it throws is printed once, and the matmul goes on. */
+  /** Where messages go; warnings to the standard error of rank 0, once, if left out. What it throws is printed once, and the matmul goes on. */
   logger?: Logger;
 }
 
