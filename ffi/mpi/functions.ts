@@ -48,7 +48,6 @@ export const MPI_FUNCTIONS = {
   MPI_Barrier: ["handle" /* comm */],
   MPI_Bcast: ["buffer" /* void* buffer */, "int" /* count */, "handle" /* datatype */, "int" /* root */, "handle" /* comm */],
   MPI_Reduce: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "int" /* root */, "handle" /* comm */],
-  MPI_Reduce_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "int" /* root */, "handle" /* comm */],
   MPI_Allreduce: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
   MPI_Allreduce_in_place: ["address" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],
   MPI_Scan: ["buffer" /* void* sendbuf */, "buffer" /* void* recvbuf */, "int" /* count */, "handle" /* datatype */, "handle" /* op */, "handle" /* comm */],

@@ -17,8 +17,9 @@ import {
   type ScatterOptions,
 } from "./communicator_options.ts";
 import { checkedTotal, equalPart } from "./counts.ts";
-import { checkOperation, narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { checkOperation, elementOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
+import { isWidened } from "./operator.ts";
 import { Request } from "./request.ts";
 
 /**
@@ -53,11 +54,11 @@ export abstract class BackgroundMethods extends CollectiveMethods {
     const into = options.into ?? newLike(send, length);
     checkInto("iallReduce", into, send, length);
     checkOperation("iallReduce", element, op, length);
-    const isWide = element.reduces === "in float32";
+    const isWide = isWidened(element, null, op);
     const from = isWide ? widen(send, element) : send;
-    const to = isWide ? new Float32Array(length) : into;
+    const to = isWide ? newLike(from, length) : into;
     const { symbols, constants } = startMpi();
-    const type = isWide ? constants.types.float32 : constants.types[element.type];
+    const type = constants.types[isWide ? elementOf("iallReduce", "send", from).type : element.type];
     return new Request(
       "MPI_Iallreduce",
       [from, to, into],
@@ -72,7 +73,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
           request,
         ),
       () => {
-        if (isWide) narrow(to as Float32Array<ArrayBuffer>, into, element);
+        if (isWide) narrow(to, into, element);
         return into;
       },
     );
@@ -91,11 +92,11 @@ export abstract class BackgroundMethods extends CollectiveMethods {
     checkOperation("ireduce", element, op, length);
     const into = this.rank === root ? options.into ?? newLike(send, length) : null;
     if (into !== null) checkInto("ireduce", into, send, length);
-    const isWide = element.reduces === "in float32";
+    const isWide = isWidened(element, null, op);
     const from = isWide ? widen(send, element) : send;
-    const to = into !== null && isWide ? new Float32Array(length) : into;
+    const to = into !== null && isWide ? newLike(from, length) : into;
     const { symbols, constants } = startMpi();
-    const type = isWide ? constants.types.float32 : constants.types[element.type];
+    const type = constants.types[isWide ? elementOf("ireduce", "send", from).type : element.type];
     return new Request(
       "MPI_Ireduce",
       [from, to, into],
@@ -111,7 +112,7 @@ export abstract class BackgroundMethods extends CollectiveMethods {
           request,
         ),
       () => {
-        if (isWide && into !== null) narrow(to as Float32Array<ArrayBuffer>, into, element);
+        if (isWide && into !== null) narrow(to!, into, element);
         return into;
       },
     );

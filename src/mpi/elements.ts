@@ -167,18 +167,56 @@ export function checkOperation(
   }
 }
 
-/** Entries of float16 or complex32 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as float32, exactly. */
-export function widen(array: NumericArray, entry: Element): Float32Array<ArrayBuffer> {
+/** The class of signed integers of as many bits. */
+const SIGNED: Readonly<Record<string, new (length: number) => NumericArray>> = {
+  Uint8Array: Int8Array,
+  Uint16Array: Int16Array,
+  Uint32Array: Int32Array,
+  BigUint64Array: BigInt64Array,
+};
+
+const UNSIGNED: Readonly<Record<string, new (buffer: ArrayBufferLike, start: number, length: number) => NumericArray>> =
+  { Uint8Array, Uint16Array, Uint32Array, BigUint64Array };
+
+/** Turn the first bit of each unsigned integer over: as signed ones they are in the same order then. */
+function flip(from: NumericArray, into: NumericArray): void {
+  if (from instanceof BigUint64Array) {
+    for (let i = 0; i < from.length; i++) into[i] = from[i] ^ 2n ** 63n;
+    return;
+  }
+  const first = 2 ** (8 * from.BYTES_PER_ELEMENT - 1);
+  for (let i = 0; i < from.length; i++) into[i] = (Number(from[i]) ^ first) >>> 0;
+}
+
+/**
+ * Entries in a form that MPI combines: of float16 or complex32 (`Float16Array`) or bfloat16 (bits in `Uint16Array`) as
+ * float32, exactly; unsigned integers, to be compared, as signed ones.
+ */
+export function widen(array: NumericArray, entry: Element): NumericArray {
   if (entry.arrayName === "Float16Array") return new Float32Array(array as Float16Array);
+  if (entry.reduces === "natively") {
+    const signed = new SIGNED[entry.arrayName](array.length);
+    flip(array, signed);
+    return signed;
+  }
   const wide = new Float32Array(array.length);
   decodeBfloat16(array as Uint16Array, wide, wide.length);
   return wide;
 }
 
-/** Float32 values rounded to float16, as parts of complex32 too, or bfloat16, to nearest even. */
-export function narrow(values: Float32Array<ArrayBuffer>, into: NumericArray, entry: Element): void {
-  if (entry.arrayName === "Float16Array") (into as Float16Array).set(values);
-  else encodeBfloat16(values, into as Uint16Array);
+/** The way back: float32 values rounded to float16, as parts of complex32 too, or bfloat16, to nearest even. */
+export function narrow(values: NumericArray, into: NumericArray, entry: Element): void {
+  if (entry.reduces === "natively") {
+    flip(new UNSIGNED[entry.arrayName](values.buffer, values.byteOffset, values.length), into);
+  } else if (entry.arrayName === "Float16Array") (into as Float16Array).set(values as Float32Array);
+  else encodeBfloat16(values as Float32Array<ArrayBuffer>, into as Uint16Array);
+}
+
+/** The entries in an array of the same class. */
+export function copyOf<T extends NumericArray>(array: T, length: number): T {
+  const copy = newLike(array, length);
+  (copy as Float64Array).set(array as Float64Array);
+  return copy;
 }
 
 /** A new array of the same class. */

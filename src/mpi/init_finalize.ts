@@ -124,6 +124,8 @@ function start(): Mpi {
       }
       // Windows are in shared memory; the component for UCX prints errors where there is no UCX.
       setIfUnset("OMPI_MCA_osc", "^ucx");
+      // With it sums of 8 and 16 bits stop at their limits, but for some of the last ones, which go beyond as all others do.
+      setIfUnset("OMPI_MCA_op", "^avx");
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.
       if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
     }

@@ -195,12 +195,18 @@ function viewOf(like: NumericArray, pointer: Deno.PointerObject, bytes: number):
   return new CLASSES[arrayClass(like)](Deno.UnsafePointerView.getArrayBuffer(pointer, bytes));
 }
 
-/** Of pairs of a value and its place the one with the larger value, or the smaller; of equal ones that of the first place. */
+/**
+ * Of pairs of a value and its place the one with the larger value, or the smaller; of equal ones that of the first place. NaN
+ * comes before all others, so that the order of the ranks does not matter.
+ */
 function located(isBetter: (a: number | bigint, b: number | bigint) => boolean): ReductionOperator {
+  const isNaN = (value: number | bigint) => value !== value;
   const combine = (incoming: NumericArray, accumulated: NumericArray) => {
     for (let i = 0; i < accumulated.length; i += 2) {
       const [value, best] = [incoming[i], accumulated[i]];
-      if (!isBetter(value, best) && !(value === best && incoming[i + 1] < accumulated[i + 1])) continue;
+      const isAlike = value === best || isNaN(value) && isNaN(best);
+      const isFirst = isAlike && incoming[i + 1] < accumulated[i + 1];
+      if (!isFirst && (isAlike || isNaN(best) || !isNaN(value) && !isBetter(value, best))) continue;
       accumulated[i] = value;
       accumulated[i + 1] = incoming[i + 1];
     }
@@ -250,9 +256,17 @@ function lookedUpOperator(method: string, element: Element, op: unknown, length:
   return own;
 }
 
-/** Whether MPI's own operation, which a checked `op` is then, combines the entries in float32. */
+/** Whether MPI's own operation, which a checked `op` is then, combines the entries in another form (`widen`). */
 export function isWidened(element: Element, own: ReductionOperator | null, op: unknown): op is ReduceOperation {
-  return own === null && element.reduces === "in float32" && typeof op === "string";
+  if (own !== null || typeof op !== "string") return false;
+  return element.reduces === "in float32" || (op === "max" || op === "min") && isComparedAsSigned(element);
+}
+
+/** These compare unsigned integers as signed ones. */
+const COMPARES_AS_SIGNED = /^MPICH Version: 4\.0(\.[0-2])?$/;
+
+function isComparedAsSigned({ type, reduces }: Element): boolean {
+  return reduces === "natively" && type.startsWith("uint") && COMPARES_AS_SIGNED.test(startMpi().version);
 }
 
 /** The number of what is combined as a whole in `length` entries. */

@@ -14,7 +14,7 @@ import {
   refuseExtra,
 } from "./communicator_options.ts";
 import { entryCounts, equalPart, sumOf } from "./counts.ts";
-import { elementOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
+import { copyOf, elementOf, narrow, newLike, type NumericArray, widen } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { MessageMethods } from "./message_methods.ts";
 import { beginCombining, blocksIn, checkedOperator, endCombining, isWidened, operationOf } from "./operator.ts";
@@ -77,15 +77,13 @@ export abstract class ReductionMethods extends MessageMethods {
       if (into && result) narrow(result, into, element);
       return into;
     }
-    const { symbols, constants: { inPlace } } = startMpi();
-    const source = sendBuffer(send, length);
+    // In place MPICH 4.0 crashes, where the root is not rank 0.
+    const source = sendBuffer(into === send ? copyOf(send, length) : send, length);
     const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
     const count = blocksIn("reduce", length, own);
     const operation = operationOf(op, own);
     const type = beginCombining(element, own, send);
-    const code = into === send
-      ? symbols.MPI_Reduce_in_place(inPlace, target, count, type, operation, root, this.handle)
-      : symbols.MPI_Reduce(source, target, count, type, operation, root, this.handle);
+    const code = startMpi().symbols.MPI_Reduce(source, target, count, type, operation, root, this.handle);
     endCombining(own, type, code, "MPI_Reduce");
     return into;
   }

@@ -1458,3 +1458,81 @@ clusterTest("an error of MPI itself is an MpiError with class and text", { ignor
   const error = assertThrows(() => world.send(f64(1), 0, { tag: 2 ** 31 - 1 }), MpiError, "MPI_ERR_TAG");
   assertEquals(error.symbol, "MPI_ERR_TAG");
 });
+
+/** Arrays of each class of integers, with entries of ranks that go beyond the class when they are added up. */
+const WRAPPING = [Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array] as const;
+
+clusterTest("sums and products of integers wrap around, in all entries alike", ({ communicator }) => {
+  const { rank, size } = communicator;
+  for (const IntegerArray of WRAPPING) {
+    const Integers = IntegerArray as unknown as Int32ArrayConstructor;
+    // So many that vectors take some, and loops the others.
+    const entryOf = (rank: number, i: number) => Integers.of(3 ** (rank + 4) * (i + 7) * 1e5)[0];
+    const length = 77;
+    const own = Integers.from({ length }, (_, i) => entryOf(rank, i));
+    const ranks = Array.from({ length: size }, (_, rank) => rank);
+    const sum = Integers.from({ length }, (_, i) => ranks.reduce((sum, rank) => sum + entryOf(rank, i), 0));
+    const product = Integers.from({ length }, (_, i) => {
+      const bits = ranks.reduce((product, rank) => BigInt.asIntN(32, product * BigInt(entryOf(rank, i))), 1n);
+      return Number(bits);
+    });
+    assertEquals(communicator.allReduce(own), sum, Integers.name);
+    assertEquals(communicator.allReduce(own, { op: "prod" }), product, Integers.name);
+    assertEquals(communicator.iallReduce(own).wait(), sum, Integers.name);
+    if (rank === size - 1) assertEquals(communicator.scan(own), sum, Integers.name);
+    else communicator.scan(own);
+  }
+});
+
+clusterTest("the largest and smallest of unsigned integers, also of large ones", ({ communicator }) => {
+  const { rank, size } = communicator;
+  const cases = [
+    [Uint8Array, [200, 5]],
+    [Uint8ClampedArray, [200, 5]],
+    [Uint16Array, [60_000, 5]],
+    [Uint32Array, [4_000_000_000, 5]],
+    [BigUint64Array, [2n ** 63n + 1n, 5n]],
+  ] as const;
+  for (const [Unsigned, [large, small]] of cases) {
+    const make = Unsigned as unknown as { from(values: Iterable<unknown>): Uint8Array };
+    const [own, all] = [make.from([rank === 0 ? large : small, small]), [large, small]];
+    const largest = make.from(all);
+    const smallest = make.from([size === 1 ? large : small, small]);
+    for (const [op, expected] of [["max", largest], ["min", smallest]] as const) {
+      assertEquals(communicator.allReduce(own, { op }), expected);
+      assertEquals(communicator.iallReduce(own, { op }).wait(), expected);
+      const into = own.slice();
+      communicator.allReduce(into, { op, into });
+      assertEquals(into, expected);
+      for (const reduced of [communicator.reduce(own, { op }), communicator.ireduce(own, { op }).wait()]) {
+        assertEquals(reduced, rank === 0 ? expected : null);
+      }
+      const repeated = make.from(Array.from({ length: size }, () => own[0]));
+      assertEquals(communicator.reduceScatter(repeated, { op }), expected.slice(0, 1));
+      const sofar = make.from([op === "max" || rank === 0 ? large : small]);
+      assertEquals(communicator.scan(own, { op }).slice(0, 1), sofar);
+    }
+  }
+});
+
+clusterTest("a sum on any root in place, and of half precision", ({ communicator }) => {
+  const { rank, size } = communicator;
+  for (let root = 0; root < size; root++) {
+    const total = size * (size + 1) / 2;
+    const values = new Float32Array(5000).fill(rank + 1);
+    const sums = communicator.reduce(values, { root, into: values });
+    assertEquals(sums, rank === root ? new Float32Array(5000).fill(total) : null);
+    const halves = communicator.reduce(new Float16Array(5000).fill(rank + 1), { root });
+    assertEquals(halves, rank === root ? new Float16Array(5000).fill(total) : null);
+  }
+});
+
+clusterTest("the place of the largest is the same on all ranks, NaN before all others", ({ communicator }) => {
+  const { rank, size } = communicator;
+  for (const op of ["maxloc", "minloc"] as const) {
+    for (let place = 0; place < size; place++) {
+      const found = communicator.allReduce(Float64Array.of(rank >= place ? NaN : rank, rank), { op });
+      assertEquals(found, Float64Array.of(NaN, place), op);
+    }
+  }
+});
