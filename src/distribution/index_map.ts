@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { checkInteger } from "./check.ts";
 
 /** A half-open range of indices, `[start, end)`. */
 export type Range = readonly [start: number, end: number];
@@ -75,6 +76,8 @@ export function evenly(extent: number, parts: number): IndexMap {
  *
  * Source: ScaLAPACK's tool routine NUMROC, with indices from 0.
  *
+ * @throws {RangeError | TypeError} if one is no whole number, or out of range.
+ *
  * @example
  * ```ts
  * import { numroc } from "@distmath/distmath";
@@ -83,6 +86,16 @@ export function evenly(extent: number, parts: number): IndexMap {
  * ```
  */
 export function numroc(n: number, nb: number, iproc: number, isrc: number, nprocs: number): number {
+  checkInteger("n", n, 0);
+  checkInteger("nb", nb, 1);
+  checkInteger("nprocs", nprocs, 1);
+  checkInteger("iproc", iproc, 0, nprocs - 1);
+  checkInteger("isrc", isrc, 0, nprocs - 1);
+  return ownedOf(n, nb, iproc, isrc, nprocs);
+}
+
+/** As {@linkcode numroc}, of numbers that are known to be right. */
+function ownedOf(n: number, nb: number, iproc: number, isrc: number, nprocs: number): number {
   const distance = (nprocs + iproc - isrc) % nprocs;
   const blocks = quotient(n, nb);
   const extra = blocks % nprocs;
@@ -96,8 +109,8 @@ export function blockCyclic(extent: number, blockSize: number, parts: number, fi
   const set = (part: number): IndexSet => {
     const distance = (parts + part - first) % parts;
     return {
-      count: numroc(extent, blockSize, part, first, parts),
-      before: (index) => numroc(clamp(index, 0, extent), blockSize, part, first, parts),
+      count: ownedOf(extent, blockSize, part, first, parts),
+      before: (index) => ownedOf(clamp(index, 0, extent), blockSize, part, first, parts),
       at: (local) => quotient(local, blockSize) * stride + distance * blockSize + local % blockSize,
       ranges: (from = 0, to = extent) => {
         const ranges: Range[] = [];

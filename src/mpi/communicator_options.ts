@@ -29,8 +29,10 @@ export interface RootOptions<T extends NumericArray> extends IntoOptions<T> {
 /** Options of a reduction with a result on every rank. */
 export interface ReduceOptions<T extends NumericArray> extends IntoOptions<T> {
   /**
-   * How entries are combined; `"sum"` when left out. `"maxloc"` and `"minloc"` take pairs of a value and its place, and give
-   * the extreme one with the first place that has it. Reductions in the background take MPI's own operations alone.
+   * How entries are combined; `"sum"` when left out. `"maxloc"` and `"minloc"` take pairs of a value and its place, both of
+   * the dtype, and give the extreme one with the first place that has it, or NaN's, where there is one. What `"max"` and
+   * `"min"` make of NaN depends on the MPI, and may differ between ranks. Reductions in the background take MPI's own
+   * operations alone.
    */
   op?: OperationWord | ReductionOperator<T>;
 }

@@ -81,6 +81,27 @@ export function awaitedAmong(
   return turn > 0 || left.length === peers.size ? left : [];
 }
 
+/**
+ * The ranks that have left, where those of this machine that are there wait for a message from anybody, and all others have
+ * left: nobody can send it. None elsewhere. Also runs in the thread.
+ */
+export function leftByAll(
+  ranks: readonly Int32Array[],
+  { fields, size }: Pick<SharedPage, "fields" | "size">,
+  news: Int32Array,
+  wordsOfNews: number,
+  names: ReadonlyMap<number, string>,
+): number[] {
+  const [noPeer, leaving] = [-1000, 3];
+  const left: number[] = [];
+  for (let at = 0; at < news.length; at += wordsOfNews) if (news[at] > 0) left.push(news[at + 1]);
+  const isForAnybody = (rank: Int32Array) =>
+    rank[fields.CALLS] % 2 !== 0 && rank[fields.FIRST_PEER] < 0 && rank[fields.FIRST_PEER] !== noPeer &&
+    ["MPI_Recv", "MPI_Probe"].includes(names.get(rank[fields.FUNCTION]) ?? "");
+  const areAllThere = ranks.length + left.length === size;
+  return areAllThere && ranks.every((rank) => rank[fields.STATE] === leaving || isForAnybody(rank)) ? left : [];
+}
+
 /** Runs in a thread, where it sees nothing of this module. */
 export function watchElsewhere(
   state: ElsewhereState,
@@ -127,7 +148,10 @@ export function watchElsewhere(
       const isLong = isStuck(rank, i);
       // One that starts or leaves waits for nobody who could have left.
       const mayWait = rank[page.fields.STATE] === here && rank[page.fields.SCOPE] !== 0;
-      const left = mayWait ? awaitedAmong(rank, page, told, news.words) : [];
+      const awaited = mayWait ? awaitedAmong(rank, page, told, news.words) : [];
+      const left = awaited.length > 0 || !mayWait || rank[page.fields.CALLS] % 2 === 0
+        ? awaited
+        : leftByAll(ranks, page, told, news.words, names.functions);
       if (left.length > 0) seen[i].leftAt = Math.min(seen[i].leftAt, performance.now());
       if (!isLong) continue;
       if (!seen[i].isReported) links.forEach((link) => sendReport(link, rank, libc));

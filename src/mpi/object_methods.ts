@@ -21,7 +21,7 @@ import {
 } from "./communicator_options.ts";
 import { startMpi } from "./init_finalize.ts";
 import { decodeObject, decodeObjects, type EncodedObjects, encodeObject, encodeObjects } from "./objects.ts";
-import { readStatus, Request } from "./request.ts";
+import { readStatus, Request, type Status } from "./request.ts";
 import { giveRoomBack, takeRoom } from "./message_room.ts";
 
 /**
@@ -139,7 +139,7 @@ export abstract class ObjectMethods extends BackgroundMethods {
     if (status.source === null) return null as T;
     const bytes = new Uint8Array(status.count);
     this.receive(bytes, status.source, { tag: status.tag });
-    return decodeObject<T>(bytes);
+    return decodeObject<T>(bytes, nameOf("receiveObject", status));
   }
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
@@ -182,11 +182,11 @@ export abstract class ObjectMethods extends BackgroundMethods {
       (request) => symbols.MPI_Irecv_at(address, LARGEST_INT, constants.types.uint8, from, tag, this.handle, request),
       (status, isCancelled) => {
         if (isCancelled || source === null) return null as T;
-        const { count } = readStatus(status, 1);
-        written = count;
-        const bytes = new Uint8Array(count);
+        const received = readStatus(status, 1);
+        written = received.count;
+        const bytes = new Uint8Array(received.count);
         copyFromAddress(bytes, address);
-        return decodeObject<T>(bytes);
+        return decodeObject<T>(bytes, nameOf("ireceiveObject", received));
       },
       () => giveRoomBack(address, written),
     );
@@ -224,4 +224,9 @@ const UNDOUBTED_BYTES = 2 ** 20;
 /** One value of all, from the first one onwards; `combine` gets two values and nothing else, so that Math.max is one. */
 function fold<T>(values: readonly T[], combine: (a: T, b: T) => T): T {
   return values.reduce((a, b) => combine(a, b));
+}
+
+/** A message, in what is told of it. */
+function nameOf(method: string, { source, tag }: Status): string {
+  return `${method}: the message from rank ${source} with tag ${tag}`;
 }

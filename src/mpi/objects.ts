@@ -2,7 +2,8 @@
  * Values as bytes, for the methods that end in Object.
  *
  * The form is V8's of the structured clone algorithm: JSON values, and beside them `undefined`, `NaN`, `-0`, bigint,
- * `Date`, `Map`, `Set`, typed arrays and cycles arrive as they were sent; a class instance arrives as a plain object.
+ * `Date`, `RegExp`, `Error`, `Map`, `Set`, typed arrays and cycles arrive as they were sent; an instance of another class, such
+ * as `URL` and `Blob`, arrives as a plain object of its own properties, and typed arrays of one buffer with one each.
  *
  * @module
  */
@@ -23,7 +24,7 @@ export function encodeObject(method: string, value: unknown): Uint8Array<ArrayBu
     const bytes = v8().serialize(value);
     return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = (error instanceof Error ? error.message : String(error)).replace(/[.!]?$/, ".");
     throw new TypeError(`${method}: the value cannot be sent: ${reason} Functions and symbols do not travel.`, {
       cause: error,
     });
@@ -45,14 +46,30 @@ const makeReader = () =>
 
 let Reader: ReturnType<typeof makeReader> | undefined;
 
-/** The value of bytes that {@linkcode encodeObject} made. */
-export function decodeObject<T>(bytes: Uint8Array): T {
+/**
+ * The value of bytes that {@linkcode encodeObject} made.
+ *
+ * @throws {TypeError} if they are others; `what` names them.
+ */
+export function decodeObject<T>(bytes: Uint8Array, what = "what another rank sent"): T {
+  try {
+    return read(bytes) as T;
+  } catch (cause) {
+    throw new TypeError(
+      `${what}, of ${bytes.length} bytes, is no value of the methods that end in Object. Arrays travel by those without ` +
+        "Object, also from mpi4py, by its methods with a capital letter, such as Send.",
+      { cause },
+    );
+  }
+}
+
+function read(bytes: Uint8Array): unknown {
   Reader ??= makeReader();
   // Deno up to 2.9.5 counts the place of an array in its buffer twice.
   const own = bytes.byteOffset === 0 ? bytes : bytes.slice();
   const reader = new Reader(own as ConstructorParameters<typeof Reader>[0]);
   reader.readHeader();
-  return reader.readValue() as T;
+  return reader.readValue();
 }
 
 /** The bytes of a list of values, one for each rank. */

@@ -280,8 +280,9 @@ export function waitAll<R extends readonly Request<unknown>[] | []>(
 }
 
 /**
- * Wait until one is complete, blocking the event loop; returns its place in the list and its value. `await
- * Promise.race(requests)` leaves the event loop free.
+ * Wait until one is complete, blocking the event loop; returns its place in the list and its value. One that is complete
+ * stays so: take it out of the list before the next call, unlike with MPI_Waitany. `await Promise.race(requests)` leaves the
+ * event loop free.
  *
  * @throws {TypeError} if it is given something else.
  * @throws {RangeError} if there are none.

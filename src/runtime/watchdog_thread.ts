@@ -59,7 +59,7 @@ export function describeRanks(
     const where = placeOf(rank) + describeLine(rank, fields);
     const number = turn > 0 ? `, collective call ${turn}` : "";
     const who = `  rank ${rank[fields.RANK]}`;
-    if (rank[fields.STATE] === 0) return "  a rank that has not started MPI";
+    if (rank[fields.STATE] === 0) return "  a rank that has not started MPI, or not by distmath";
     if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init${describeLine(rank, fields)}`;
     if (rank[fields.CALLS] % 2 === 0) {
       const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${where}${number}`;

@@ -841,6 +841,17 @@ clusterTest("what scripts write again and again: a share, a ring, values by key"
   assertEquals(world.receiveObject(from, { tag: 5 }), "else");
   sent.wait();
 
+  // What no method for values has sent: numbers, nothing, and what mpi4py's pickle begins with.
+  const self = Communicator.self();
+  for (const other of [Int32Array.of(5), new Uint8Array(0), Uint8Array.of(0x80, 5, 0x4b, 5, 0x2e)]) {
+    const why = `the message from rank 0 with tag 3, of ${other.byteLength} bytes, is no value of the methods`;
+    for (const receive of [() => self.receiveObject(0), () => self.ireceiveObject(0).wait()]) {
+      const request = self.isend(other, 0, { tag: 3 });
+      assertThrows(receive, TypeError, why);
+      request.wait();
+    }
+  }
+
   const root = size - 1;
   const words: [string, string][] = [["all", `${rank}`], [`of ${rank}`, "a"], ["all", "+"]];
   const expected = new Map(range(size).map((r) => [`of ${r}`, "a"])).set(

@@ -5,6 +5,7 @@ import {
   BlockCyclic,
   diagonal,
   DistributedArray,
+  DistributionError,
   dot,
   type DType,
   outer,
@@ -39,6 +40,10 @@ clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
     ShapeError,
     "outer takes two vectors, not arrays of shapes",
   );
+  if (runtime.size > 1) {
+    const why = "outer: b is distributed as Slab.X, and each rank needs all of it. Pass b.redistribute(Replicated)";
+    assertThrowsEverywhere(runtime, () => outer(a, b), DistributionError, why);
+  }
   assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");
 });
 

@@ -163,6 +163,20 @@ for (const each of [1, 2]) {
   );
 
   testOnHosts(
+    `a rank that takes a message from anybody, when all others have left, ends the job, ${each} on each`,
+    newestLaunchers,
+    async (mpi) => {
+      using hosts = makeHosts();
+      const { code, stderr } = await finish(start(hosts, mpi, "anybody"));
+      assertEquals(code, 1, stderr);
+      const left = each === 1 ? "rank 1" : "ranks 2, 3";
+      const { source } = lineOf(`${root}tests/system/fixtures/hosts.ts`, "// in vain, from anybody");
+      const why = `rank 0 has waited for more than 2 s in MPI_Recv at ${source} for ${left} of another machine, which`;
+      assertMatch(stderr, RegExp(`^distmath: ${why}`, "m"));
+    },
+  );
+
+  testOnHosts(
     `a time limit on two hosts tells of the ranks of each, ${each} of four late`,
     launchers,
     async (mpi) => {

@@ -7,7 +7,7 @@ import { Replicated } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
 import type { ElementOf, FloatOf, Promoted, RealOf, SumOf } from "../../dtype/element_types.ts";
-import { ShapeError } from "../../errors.ts";
+import { DistributionError, ShapeError } from "../../errors.ts";
 import { checkBoolean, describe, readOptions } from "../../options.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
@@ -96,8 +96,13 @@ export function outer<A extends DType, B extends DType>(
   agree(runtimeOf(a, b), "outer", () => {
     checkArray(a, "outer: a");
     checkArray(b, "outer: b");
-    if (a.shape.length === 1 && b.shape.length === 1) return;
-    throw new ShapeError(`outer takes two vectors, not arrays of shapes [${a.shape}] and [${b.shape}]. Use reshape.`);
+    if (a.shape.length !== 1 || b.shape.length !== 1) {
+      throw new ShapeError(`outer takes two vectors, not arrays of shapes [${a.shape}] and [${b.shape}]. Use reshape.`);
+    }
+    if (a.runtime.size === 1 || a.distribution.isReplicated || b.distribution.isReplicated) return;
+    throw new DistributionError(
+      `outer: b is distributed as ${b.distribution}, and each rank needs all of it. Pass b.redistribute(Replicated).`,
+    );
   });
   return multiply(expandDims(a, 1), expandDims(b, 0));
 }

@@ -1,5 +1,5 @@
 /** Properties of index maps: one owner for each index, inverse maps, agreement with ScaLAPACK's own formulas. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import {
   BlockCyclic,
@@ -128,6 +128,17 @@ Deno.test("numroc counts what dealing the blocks one by one gives", () => {
     assertEquals(dealt.map((_, iproc) => numroc(n, nb, iproc, isrc, nprocs)), dealt);
     assertEquals(dealt.map((_, iproc) => NUMROC(n, nb, iproc, isrc, nprocs)), dealt);
   }));
+});
+
+Deno.test("numroc refuses what ScaLAPACK would compute with", () => {
+  const wrong: [Parameters<typeof numroc>, string][] = [
+    [[-1, 2, 0, 0, 1], "n must be an integer of at least 0, got -1"],
+    [[4, 0, 0, 0, 1], "nb must be an integer of at least 1, got 0"],
+    [[4, 2, 3, 0, 3], "iproc must be an integer of at least 0 and at most 2, got 3"],
+    [[4, 2, 0, -1, 3], "isrc must be an integer of at least 0 and at most 2, got -1"],
+    [[4, 2, 0, 0, 0], "nprocs must be an integer of at least 1, got 0"],
+  ];
+  for (const [given, message] of wrong) assertThrows(() => numroc(...given), RangeError, message);
 });
 
 Deno.test("numroc is exact up to the largest safe integer", () => {

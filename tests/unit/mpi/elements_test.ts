@@ -1,7 +1,7 @@
 /** How typed arrays are classified, widened and rounded. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { DTypeError } from "../../../src/errors.ts";
-import { checkOperation, elementOf, narrow, overlap, widen } from "../../../src/mpi/elements.ts";
+import { checkOperation, elementOf, narrow, newLike, overlap, widen } from "../../../src/mpi/elements.ts";
 
 const BFLOAT16 = elementOf("test", "data", new Uint16Array(1), "bfloat16");
 const FLOAT16 = elementOf("test", "data", new Float16Array(1));
@@ -30,7 +30,7 @@ Deno.test("narrow() is the inverse of widen()", () => {
 function nearestBfloat16(value: number): number {
   const [bits] = new Uint32Array(Float32Array.of(value).buffer);
   const below = bits >>> 16;
-  const [a, b] = widen(Uint16Array.of(below, below + 1), BFLOAT16);
+  const [a, b] = widen(Uint16Array.of(below, below + 1), BFLOAT16) as Float32Array;
   const [toA, toB] = [Math.abs(value - a), Math.abs((Number.isFinite(b) ? b : Math.sign(b) * 2 ** 128) - value)];
   return toA < toB || toA === toB && below % 2 === 0 ? below : below + 1;
 }
@@ -90,4 +90,23 @@ Deno.test("overlap() tells whether two arrays share a byte", () => {
   assert(!overlap(memory, new Float64Array(8)));
   assert(overlap(memory, new Uint8Array(memory.buffer, 63)));
   assert(!overlap(memory, memory.subarray(2, 2)) && !overlap(memory.subarray(2, 2), memory));
+});
+
+Deno.test("unsigned integers are in the order of the signed ones that widen() makes of them, and narrow() is the way back", () => {
+  const cases = [
+    [Uint8Array.of(0, 1, 127, 128, 255), "uint8"],
+    [Uint8ClampedArray.of(0, 1, 127, 128, 255), "uint8"],
+    [Uint16Array.of(0, 1, 32767, 32768, 65535), "uint16"],
+    [Uint32Array.of(0, 1, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1), "uint32"],
+    [BigUint64Array.of(0n, 1n, 2n ** 63n - 1n, 2n ** 63n, 2n ** 64n - 1n), "uint64"],
+  ] as const;
+  for (const [values, name] of cases) {
+    const element = elementOf("test", "values", values);
+    assertEquals(element.name, name);
+    const signed = widen(values, element);
+    assert(signed.every((value, i) => i === 0 || signed[i - 1] < value), name);
+    const back = newLike(values, values.length);
+    narrow(signed, back, element);
+    assertEquals(back, values);
+  }
 });

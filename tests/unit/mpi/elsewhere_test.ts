@@ -4,6 +4,7 @@ import {
   awaitedAmong,
   type ElsewhereState,
   findFarMismatch,
+  leftByAll,
   takeReports,
   type WATCH_ELSEWHERE,
 } from "../../../src/mpi/elsewhere_thread.ts";
@@ -39,6 +40,27 @@ Deno.test("who waits for a rank of another machine that has left waits in vain",
   assertEquals(awaitedIn({ SCOPE: 70, FIRST_PEER: 4, SECOND_PEER: 2 }), []);
   assertEquals(awaitedIn({ SCOPE: 70, FIRST_PEER: 2, SECOND_PEER: 4 }), []);
   assertEquals(awaitedIn({ SCOPE: 71, FIRST_PEER: 1 }), []);
+});
+
+Deno.test("who waits for anybody waits in vain when all others have left", () => {
+  const names = new Map([[7, "MPI_Recv"], [8, "MPI_Send"]]);
+  const rankIn = (call: Partial<Record<keyof typeof FIELDS, number>>) => {
+    const rank = new Int32Array(WORDS_OF_RANK);
+    const all = { STATE: 1, CALLS: 5, FUNCTION: 7, FIRST_PEER: -1, SECOND_PEER: NO_PEER, ...call };
+    for (const [field, value] of Object.entries(all)) rank[FIELDS[field as keyof typeof FIELDS]] = value;
+    return rank;
+  };
+  const left = { STATE: 3, CALLS: 8 };
+  const leftIn = (size: number, ...calls: Parameters<typeof rankIn>[0][]) =>
+    leftByAll(calls.map(rankIn), { fields: FIELDS, size }, news, WORDS_OF_NEWS, names);
+  // Of another machine ranks 5 and 6 have left, and there may be more.
+  assertEquals(leftIn(4, {}, left), [5, 6]);
+  assertEquals(leftIn(4, {}, {}), [5, 6]);
+  assertEquals(leftIn(5, {}, left), []);
+  // One of this machine works, sends, or receives from a rank.
+  for (const other of [{ CALLS: 6 }, { FUNCTION: 8, FIRST_PEER: 0 }, { FIRST_PEER: 0 }, { FIRST_PEER: NO_PEER }]) {
+    assertEquals(leftIn(4, {}, other), []);
+  }
 });
 
 const meetings = { count: MEETINGS, words: WORDS_OF_MEETING };
