@@ -12,7 +12,7 @@
 export function checkKeys(what: string, options: unknown, allowed: readonly string[]): void {
   if (options === undefined) return;
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new TypeError(`${what} must be an object; got ${describe(options)}.`);
+    throw new TypeError(`${what} must be an object; got ${describe(options)}. Allowed keys: ${allowed.join(", ")}.`);
   }
   for (const key of Object.keys(options)) {
     if (!allowed.includes(key)) {
