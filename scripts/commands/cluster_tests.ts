@@ -4,6 +4,7 @@
  * @module
  */
 import { relative } from "node:path";
+import { pathToFileURL } from "node:url";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
@@ -88,6 +89,12 @@ const TEST_SECONDS = 120;
 /** So long after a test's own time limit the ranks have had time to tell of it themselves. */
 const TELLING_SECONDS = 30;
 
+/** So long may a file take to tell of its tests. */
+const LISTING_SECONDS = 20;
+
+/** A filter that lets no test through. */
+const NONE = "/(?!)/";
+
 /** How to run a test file. */
 export interface TestSettings extends Place {
   /** Only tests whose name contains this. */
@@ -144,7 +151,7 @@ export async function runTestFile(
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...watch.env, ...env },
     watch,
-    program: denoTest(file, [], [
+    program: denoTest(withoutGlob(file), [], [
       "--reporter=tap",
       `--preload=${testOutput()}`,
       ...denoFlags,
@@ -152,6 +159,10 @@ export async function runTestFile(
     ]),
     onLine: (stream, line, _isComplete, rank) => take(stream, line.toWellFormed(), rank),
   });
+  const hasEnded = job.code !== 0 && !job.isInterrupted && readers.some(({ isFinished }) => isFinished);
+  if (hasEnded && readers.every(isSilent)) {
+    output.unshift(...await errorOfLoading(file, cwd, { ...withoutColors, ...env }));
+  }
   const isCut = readers.some(({ isFinished }) => !isFinished);
   const places = isCut ? watch.where() : null;
   const limits = { timeoutSeconds: place.timeoutSeconds, testSeconds: limit?.seconds };
@@ -161,6 +172,23 @@ export async function runTestFile(
   const result = { file: shortName(file), ranks, tests, seconds: job.seconds, isCut, printed };
   if (job.isInterrupted) throw new Interruption(job.code, result);
   return result;
+}
+
+/** A path that `deno test` does not take for a pattern. */
+function withoutGlob(file: string): string {
+  return /^\/.*[*?]/s.test(file) ? pathToFileURL(file).href.replaceAll("*", "%2A") : file;
+}
+
+/** Whether a rank has said nothing at all: that reporter leaves out why a file could not be loaded. */
+const isSilent = ({ registered, output }: TapReader) => registered.length + output.length === 0;
+
+/** Why a file cannot be loaded, in Deno's words, which loads it once more and runs none of its tests. */
+async function errorOfLoading(file: string, cwd: string, env: Record<string, string>): Promise<string[]> {
+  const [program, ...args] = denoTest(withoutGlob(file), [], ["--reporter=pretty", "--filter", NONE]);
+  const signal = AbortSignal.timeout(LISTING_SECONDS * 1000);
+  const { stdout } = await new Deno.Command(program, { args, cwd, env, stdin: "null", signal }).output();
+  const text = new TextDecoder().decode(stdout);
+  return /\n ERRORS \n\n.*\n([^]*?)\nThis error was not caught/.exec(text)?.[1].split("\n") ?? [];
 }
 
 /** How long it may take until a test begins or ends on a rank: the longest that any test which runs may take. */
@@ -215,11 +243,17 @@ export function printFile({ file, ranks, tests, seconds }: FileResult, { heading
   }
 }
 
-/** Whether the types of all files are right, checked once instead of on every rank; if not, Deno has told why. */
-async function haveRightTypes(files: readonly string[]): Promise<boolean> {
+/** What is wrong with files by a check that comes once, instead of on every rank, and of which Deno has told; or `null`. */
+async function faultOf(files: readonly string[]): Promise<string | null> {
   // As "-A" on the ranks, which allows every host.
-  const code = await runProgram(Deno.execPath(), ["check", "--quiet", "--allow-import", ...files], userPath("."));
-  return code === 0;
+  const command = (name: string) => [name, "--quiet", "--allow-import", ...files];
+  if (await runProgram(Deno.execPath(), command("check"), userPath(".")) === 0) return null;
+  // Without types.
+  const options = { args: command("cache"), cwd: userPath("."), env: withoutColors, stdin: "null" } as const;
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), options).output();
+  if (success) return "the test files have type errors";
+  const isSyntax = new TextDecoder().decode(stderr).startsWith("error: SyntaxError");
+  return isSyntax ? "the test files have a syntax error" : "the test files cannot be loaded";
 }
 
 /** Refuse a regular expression that is none. */
@@ -296,12 +330,9 @@ function unstarted({ file, ranks }: Job, reason: string, names: readonly string[
   return { file: shortName(file), ranks, tests, seconds: 0 };
 }
 
-/** So long may a file take to tell of its tests. */
-const LISTING_SECONDS = 20;
-
 /** The tests of a file: a rank loads it, and runs none of them. */
 async function namesOfTests(launcher: Launcher, file: string, settings: TestSettings): Promise<string[]> {
-  const none = { ...settings, filter: "/(?!)/", timeoutSeconds: LISTING_SECONDS };
+  const none = { ...settings, filter: NONE, timeoutSeconds: LISTING_SECONDS };
   const { tests } = await runTestFile(launcher, file, 1, none);
   return tests.flatMap(({ name, outcome }) => outcome === "failed" ? [] : [name]);
 }
@@ -415,9 +446,8 @@ export async function clusterTests(args: string[]): Promise<number> {
   }
   const launcher = await findLauncher(values.mpirun);
   try {
-    if (!values["no-check"] && !await haveRightTypes(files)) {
-      throw new CommandError("the test files have type errors", 1);
-    }
+    const fault = values["no-check"] ? null : await faultOf(files);
+    if (fault !== null) throw new CommandError(fault, 1);
     // What cannot be loaded is told of by the job that needs it.
     if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
   } catch (error) {

@@ -178,6 +178,13 @@ interface Output {
   partial: string;
 }
 
+/** Of an output that cannot be made in its folder. */
+function unwritable(out: string, folder: string, error: unknown): CommandError {
+  const reason = oneLine(error).replace(/: \w+ '.*'$/, "");
+  const todo = !existsSync(folder) ? `make the folder ${folder}, or ` : "";
+  return new CommandError(`--out: cannot write ${out}: ${reason}; ${todo}name another file`);
+}
+
 /** Check that the output can be written, by making the file that the ranks write to, for a moment. */
 function openOutput(out: string, inputs: readonly string[]): Output {
   let target = out;
@@ -192,7 +199,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
     Deno.openSync(target, { append: true }).close();
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    if (!(error instanceof Deno.errors.NotFound)) throw new CommandError(`cannot write ${out}: ${oneLine(error)}`);
+    if (!(error instanceof Deno.errors.NotFound)) throw unwritable(out, dirname(out), error);
     target = behindLinks(out);
   }
   const partial = partialFile(target);
@@ -202,7 +209,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
     // The ranks make it again: a command that is killed before they run leaves nothing.
     Deno.removeSync(partial);
   } catch (error) {
-    throw new CommandError(`cannot write ${out}: ${oneLine(error).replaceAll(partial, dirname(target))}`);
+    throw unwritable(out, dirname(target), error);
   }
   return { target, partial };
 }

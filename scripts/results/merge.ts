@@ -159,13 +159,14 @@ function describeJob(readers: readonly TapReader[], reported: readonly Reported[
   const current = readers.map((_, rank) => reported.find(({ ranks }) => isRunning(ranks[rank]))?.name);
   const waiting = readers.flatMap((_, rank) => reported.some(({ ranks }) => isWaiting(ranks[rank])) ? [rank] : []);
   const place = (rank: number) => {
-    const { isDead, isFinished, started, results } = readers[rank];
+    const { isDead, isFinished, registered, started, results } = readers[rank];
     if (isDead) {
       const last = started.at(-1);
       return `gone after an uncaught error ${last === undefined ? "outside of the tests" : `in "${last.name}"`}`;
     }
     if (waiting.includes(rank)) return `waiting for the others at the end of "${current[rank]}"`;
     if (current[rank] !== undefined) return `in "${current[rank]}"`;
+    if (isFinished && registered.length + results.length === 0) return "gone before any test";
     if (!isFinished) return `after "${results.at(-1)?.name ?? "the start"}"`;
     const isCut = reported.some(({ ranks: { [rank]: test } }) => test.result && !hasEnded(test));
     return isCut ? "gone after an uncaught error" : "at the end of the tests";

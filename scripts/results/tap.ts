@@ -95,6 +95,10 @@ export class TapReader {
   #isFatal = false;
   #output: string[] = [];
   #details: string[] = [];
+  /** Whether `deno test` has begun to say that tests failed. */
+  #isAtEnd = false;
+  /** The step whose error follows. */
+  #failedStep = "";
   readonly #clock: (() => number) | null;
 
   /** @param clock Milliseconds, by which tests are timed as they begin and end. */
@@ -119,7 +123,7 @@ export class TapReader {
       return;
     }
     if (stream === "stderr") {
-      if (!this.#isRepeated(line)) this.output.push(line);
+      if (!this.#isRepeated(line) && !this.#isEndOfRunner(line)) this.output.push(line);
       return;
     }
     const result = /^(not )?ok \d+ - (.*)$/.exec(line);
@@ -127,6 +131,7 @@ export class TapReader {
       this.#add(result[2], result[1] !== undefined);
       return;
     }
+    this.#failedStep = unescaped(/^\s+not ok \d+ - (.*)$/.exec(line)?.[1] ?? this.#failedStep);
     this.isFinished ||= /^1\.\.\d+$/.test(line);
     const detail = /^\s+(\{"message":.*\})\s*$/.exec(line);
     if (detail) this.#addMessage(detail[1], line);
@@ -139,6 +144,14 @@ export class TapReader {
       ["error: ", "error: Uncaught ", "error: Uncaught (in promise) "].some((words) =>
         this.output.includes(line.replace(/^error: /, words))
       );
+  }
+
+  /** What `deno test` says at its end of tests that failed, unless one prints that. */
+  #isEndOfRunner(line: string): boolean {
+    const last = this.started.at(-1);
+    if (last !== undefined && last.end === undefined) return false;
+    this.#isAtEnd ||= line === "error: Test failed";
+    return this.#isAtEnd && /^(error: Test failed|Stack backtrace:|\s+\d+: <unknown>|)$/.test(line);
   }
 
   #take(json: string): void {
@@ -188,7 +201,7 @@ export class TapReader {
 
   #add(text: string, isFailed: boolean): void {
     const isSkipped = / # SKIP\b/.test(text);
-    const name = text.replace(/ # SKIP\b.*$/, "").replace(/\\([#\\])/g, "$1");
+    const name = unescaped(text.replace(/ # SKIP\b.*$/, ""));
     const outcome = isSkipped ? "skipped" : isFailed ? "failed" : "passed";
     const earlier = this.results.filter((result) => result.name === name).length;
     const start = this.started.filter((start) => start.name === name)[earlier];
@@ -206,12 +219,17 @@ export class TapReader {
       message = json;
     }
     const last = this.results.at(-1);
-    if (/^ {2}\{/.test(line) && last?.outcome === "failed") {
-      last.message = [last.message, message].filter(Boolean).join("\n");
-    } else {
-      this.#details.push(message);
-    }
+    const isOfTest = /^ {2}\{/.test(line) && last?.outcome === "failed";
+    // The steps themselves have told of it.
+    if (/^\d+ test steps? failed\.$/.test(message) && (!isOfTest || last.message !== "")) return;
+    if (isOfTest) last.message = [last.message, message].filter(Boolean).join("\n");
+    else this.#details.push(`in step "${this.#failedStep}": ${message}`);
   }
+}
+
+/** A name as it was before TAP. */
+function unescaped(name: string): string {
+  return name.replace(/\\([#\\])/g, "$1");
 }
 
 function isStructure(line: string): boolean {

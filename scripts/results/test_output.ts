@@ -34,6 +34,16 @@ function tellUncaught(event: Event, ...words: unknown[]): void {
 addEventListener("error", (event) => tellUncaught(event, "error: Uncaught", event.error));
 addEventListener("unhandledrejection", (event) => tellUncaught(event, "error: Uncaught (in promise)", event.reason));
 
+// MPI tells that the job is aborted, and not by what.
+const { exit } = Deno;
+Object.assign(Deno, {
+  exit(code: number = Deno.exitCode): never {
+    print(`Deno.exit(${code}) or process.exit(${code}) was called, which ends this rank:`);
+    print(new Error().stack?.replace(/^.*\n/, ""));
+    return exit(code);
+  },
+});
+
 // `clusterTest` would print it.
 addEventListener("distmath-failure", (event) => {
   event.preventDefault();

@@ -17,12 +17,12 @@ import { environment } from "../../ffi/library.ts";
 import { isWithoutMpi, launcher } from "../../ffi/mpi/mod.ts";
 import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { lookAtWaits } from "../../ffi/script_line.ts";
-import { CollectiveError } from "../errors.ts";
+import { CollectiveError, StateError } from "../errors.ts";
 import { roomOnGpus } from "../gpu/sharing.ts";
 import { describe } from "../options.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
-import type { Runtime } from "../runtime/runtime.ts";
+import { Runtime } from "../runtime/runtime.ts";
 import { startWatchdog, watch, watchWork } from "../runtime/watchdog.ts";
 
 export {
@@ -89,6 +89,8 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  * Why a test is skipped stands in the reports of `cluster-test`; `deno test` shows it behind the name, as
  * `(skipped: no GPU)`.
  *
+ * A test may not end MPI, nor its process: `finalize()`, `Deno.exit()` and `process.exit()` throw in it.
+ *
  * @throws {RangeError} for a time limit that is none.
  * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
  *
@@ -149,6 +151,7 @@ async function runOnAllRanks(
   let failure: { error: unknown } | null = null;
   try {
     using _work = watchWork(`"${name}"`);
+    using _ends = refuseEnds(current.rank);
     await withinTime(timeoutSeconds, watch(name, () => body(current)));
   } catch (error) {
     failure = { error };
@@ -167,6 +170,33 @@ async function runOnAllRanks(
   if (failed.length === 0) return;
   const list = failed.map((rank) => `rank ${rank}: ${messages[rank]}`).join("\n");
   throw new CollectiveError(`The test failed on other ranks:\n${list}`, { ranks: failed });
+}
+
+/** What would end MPI, or this rank, is an error while a test runs: MPI cannot start again for the next one. */
+function refuseEnds(rank: number): Disposable {
+  const { exit, exitCode } = Deno;
+  const { finalize } = Runtime.prototype;
+  Object.assign(Deno, {
+    exit(code: number = Deno.exitCode): never {
+      // That of Node has set it, for which Deno would blame the next test.
+      Deno.exitCode = exitCode;
+      throw new StateError(
+        `rank ${rank} called Deno.exit(${code}) or process.exit(${code}) in the test, which would end the job. Return ` +
+          "to end a test, throw an error to have it fail.",
+      );
+    },
+  });
+  Runtime.prototype.finalize = () => {
+    throw new StateError(
+      `rank ${rank} called finalize() in the test. Leave it out: the tests of a file share MPI, which cannot start again.`,
+    );
+  };
+  return {
+    [Symbol.dispose]() {
+      Object.assign(Deno, { exit });
+      Object.assign(Runtime.prototype, { finalize });
+    },
+  };
 }
 
 /** Without MPI ranks that are still in another call are told so at once, as this one is; then they come here. */

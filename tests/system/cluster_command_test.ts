@@ -129,6 +129,39 @@ for (const mpi of launchers) {
   });
 
   if (!newestLaunchers.includes(mpi)) continue;
+  Deno.test(`cluster-test names what would end a rank or MPI, and goes on at once [${mpi.name}]`, async () => {
+    using folder = temporaryFolder();
+    const report = `${folder.path}/a.json`;
+    const { code, stdout } = await clusterTest("--ranks", "1,2", "--json", report, "ends_itself.ts");
+    assertEquals(code, 1);
+    const { jobs } = JSON.parse(Deno.readTextFileSync(report)) as { jobs: FileResult[] };
+    for (const { ranks, tests } of jobs) {
+      const told = new Map(tests.map((test) => [test.name, test]));
+      const last = ranks - 1;
+      for (
+        const [name, words] of [
+          ["exits with 0", `rank ${last} called Deno.exit(0) or process.exit(0) in the test`],
+          ["exits with 5", `rank ${last} called Deno.exit(5) or process.exit(5) in the test`],
+          ["exits as in Node", `rank ${last} called Deno.exit(6) or process.exit(6) in the test`],
+          ["finalizes", `rank ${last} called finalize() in the test. Leave it out`],
+        ]
+      ) {
+        assertEquals(told.get(name)?.failedRanks, [last], name);
+        assertStringIncludes(told.get(name)!.details, words);
+      }
+      assertStringIncludes(told.get("finalizes a runtime of its own")!.details, "rank 0 called finalize() in the test");
+      assertStringIncludes(
+        told.get("exits without a sanitizer")!.details,
+        "Deno.exit(7) or process.exit(7) was called",
+      );
+      assertMatch(told.get("exits without a sanitizer")!.details, /at .*ends_itself\.ts:18:/);
+      for (const name of ["meets the others", "meets the others in a new job"]) {
+        assertEquals(told.get(name)?.outcome, "passed", name);
+      }
+    }
+    assert(!/has waited/.test(stdout), stdout);
+  });
+
   Deno.test(`a skipped test has its name on every number of ranks, and its reason in all reports [${mpi.name}]`, async () => {
     using folder = temporaryFolder();
     const [junit, json, tap] = ["a.xml", "a.json", "a.tap"].map((name) => `${folder.path}/${name}`);
@@ -354,6 +387,67 @@ Deno.test("cluster-test checks types before it starts the ranks", async () => {
   assertStringIncludes(stderr, "type errors");
   assert(!stdout.includes("never runs"));
   assertEquals(JSON.parse(Deno.readTextFileSync(report)).counts, { ...NONE, "not run": 2 });
+});
+
+Deno.test("cluster-test tells errors of syntax, and files that are missing, from those of types", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/wrong_test.ts`;
+  for (
+    const [text, words] of [
+      ["const x = = 3;\n", "error: the test files have a syntax error\n"],
+      ['import "./missing.ts";\n', "error: the test files cannot be loaded\n"],
+    ]
+  ) {
+    Deno.writeTextFileSync(file, text);
+    const { code, stderr } = await main(["cluster-test", "--ranks", "1", file]);
+    assertEquals(code, 1);
+    assertStringIncludes(stderr, `${file}:1:`);
+    assert(stderr.endsWith(words), stderr);
+  }
+});
+
+Deno.test("cluster-test says why a file cannot be loaded", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/wrong_test.ts`;
+  for (
+    const [text, words] of [
+      ["await new Promise(() => {});\n", "error: Top-level await promise never resolved\n"],
+      [`import { none } from "${root}mod.ts";\nnone();\n`, "does not provide an export named 'none'\n"],
+    ]
+  ) {
+    Deno.writeTextFileSync(file, text);
+    const { code, stdout } = await main(["cluster-test", "--no-check", "--ranks", "1,2", file]);
+    assertEquals(code, 1);
+    assertEquals(stdout.split(words).length, 3, stdout);
+    assertMatch(stdout, /the job ended with exit code 1: rank 0 was gone before any test\n/);
+    assertEquals(stdout.split(`${file}:1:`).length, 3, stdout);
+    assert(!stdout.includes("Test failed"), stdout);
+  }
+});
+
+Deno.test("cluster-test names the steps that failed, each once", async () => {
+  const { code, stdout } = await main(["cluster-test", "--no-check", "--ranks", "2", "steps.ts"], { cwd: fixtures });
+  assertEquals(code, 1);
+  assertStringIncludes(
+    stdout,
+    '  has steps … FAILED on rank 1\n    in step "is the inner one, # 1": Error: on purpose\n',
+  );
+  assertStringIncludes(stdout, '    in step "comes second": Error: on purpose, too\n');
+  assertEquals(stdout.match(/in step/g)?.length, 2, stdout);
+  assert(!/test steps? failed|Test failed/.test(stdout), stdout);
+  assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
+});
+
+Deno.test("cluster-test takes no sign in the name of a file for a pattern", async () => {
+  using folder = temporaryFolder();
+  const names = ["a*b?_test.ts", "a[b]_test.ts", "a{b,c}_test.ts", "a\\b_test.ts", "a#b%20c_test.ts"];
+  for (const name of [...names, "aab1_test.ts"]) {
+    Deno.writeTextFileSync(`${folder.path}/${name}`, `Deno.test(${JSON.stringify(`is in ${name}`)}, () => {});\n`);
+  }
+  const { code, stdout } = await main(["cluster-test", "--ranks", "1,2", ...names], { cwd: folder.path });
+  assertEquals(code, 0, stdout);
+  for (const name of names) assertEquals(stdout.split(`  is in ${name} … ok\n`).length, 3, stdout);
+  assertEquals(stdout.trim().split("\n").at(-1), `${2 * names.length} passed, 0 failed`);
 });
 
 Deno.test("cluster-test that is interrupted reports what has run, and what has not", async () => {

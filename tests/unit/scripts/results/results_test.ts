@@ -35,7 +35,9 @@ Deno.test("TapReader reads results, messages, output and steps", () => {
     "    ok 1 - step a",
     "    not ok 2 - step b",
     ...failure("Error: in a step", "      "),
-    "    1..2",
+    "    not ok 3 - around b",
+    ...failure("1 test step failed.", "      "),
+    "    1..3",
     "not ok 4 - has steps",
     ...failure("1 test step failed."),
     "1..4",
@@ -46,9 +48,19 @@ Deno.test("TapReader reads results, messages, output and steps", () => {
     { name: "adds", outcome: "passed", message: "", output: [] },
     { name: "is # 1", outcome: "failed", message: "Error: boom\nline 2", output: ["printed by the next one"] },
     { name: "is left out", outcome: "skipped", message: "", output: [] },
-    { name: "has steps", outcome: "failed", message: "Error: in a step\n1 test step failed.", output: [] },
+    { name: "has steps", outcome: "failed", message: 'in step "step b": Error: in a step', output: [] },
   ]);
   assertEquals(reader.output, ["left over"]);
+});
+
+Deno.test("TapReader keeps the words of the runner's end apart from what tests print", () => {
+  const reader = read(...registered("a", "b"));
+  const end = ["error: Test failed", "", "Stack backtrace:", "   0: <unknown>"];
+  const push = (lines: string[]) => lines.forEach((line) => reader.push(line, "stderr"));
+  push(["one", "", "two", ...end]);
+  assertEquals(reader.output, ["one", "", "two"]);
+  push([starts("a"), ...end, tells({ ended: "a", error: null }), ...end, "late"]);
+  assertEquals(reader.output, [...end, "late"]);
 });
 
 Deno.test("TapReader takes nothing that a test prints for a result", () => {
