@@ -28,9 +28,11 @@ export interface LastWords {
 /** The last words of a rank that ends with this code, by what. */
 export function lastWords(code: number, how: string): LastWords {
   const starter = launcher();
-  const isAsked = starter !== null && environment("DISTMATH_TELL_END") !== undefined;
+  // It tells the job's ranks from others' text.
+  const job = environment("DISTMATH_TELL_END");
+  const isAsked = starter !== null && job !== undefined;
   return {
-    words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how })}\n` : "",
+    words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how, job })}\n` : "",
     socket: hydraSocket() ?? 0,
     request: abortRequest(code),
     others: joinedPresence()?.otherProcesses() ?? [],

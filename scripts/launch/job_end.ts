@@ -21,6 +21,8 @@ interface LastWords {
   rank: number;
   code: number;
   how?: string;
+  /** What the job's ranks alone know. */
+  job?: string;
 }
 
 /** How a rank tells of its end, where `DISTMATH_TELL_END` asks for it: a line, unless others' parts of lines are around it. */
@@ -32,8 +34,8 @@ const OUT_OF_HEAP = /^# Fatal JavaScript out of memory: /;
 const HEAP = "its JavaScript objects need more memory than V8 allows (--v8-flags=--max-old-space-size=8192, in MiB, " +
   "allows more; elements of arrays do not count)";
 
-/** The variable that has ranks tell of their end. */
-export const tellEnd: Readonly<Record<string, string>> = { DISTMATH_TELL_END: "1" };
+/** The variable that has ranks tell of their end: with its value, which the job's ranks alone know. */
+export const TELL_END = "DISTMATH_TELL_END";
 
 /** For Hydra to read what a rank has printed: it stops reading when one is gone. */
 const LAST_WORDS_SECONDS = 0.1;
@@ -45,7 +47,7 @@ const LAST_WORDS_SECONDS = 0.1;
  */
 export function underShell(kind: LauncherKind, program: readonly string[]): readonly string[] {
   if (kind !== "mpich") return program;
-  const words = `distmath-end: {\\"rank\\":$PMI_RANK,\\"code\\":$code}`;
+  const words = `distmath-end: {\\"rank\\":$PMI_RANK,\\"code\\":$code,\\"job\\":\\"$${TELL_END}\\"}`;
   const script = `"$@"; code=$?; [ $code = 0 ] || { echo "${words}" >&2; sleep ${LAST_WORDS_SECONDS}; kill -KILL $$; }`;
   return ["sh", "-c", script, "sh", ...program];
 }
@@ -54,6 +56,7 @@ export function underShell(kind: LauncherKind, program: readonly string[]): read
  * Gathers what is known of the rank that ended a job.
  */
 export class JobEnd {
+  readonly #job: string | undefined;
   readonly #words: LastWords[] = [];
   #end: RankEnd | null = null;
   #signalled: RankEnd | null = null;
@@ -63,12 +66,17 @@ export class JobEnd {
   #gone: number | null = null;
   #isOutOfHeap = false;
 
+  /** Words count if they come with this value of `TELL_END`; all of them when left out. */
+  constructor(job?: string) {
+    this.#job = job;
+  }
+
   /** Take a rank's own words out of a line; returns the rest, or `null` if nothing is left. */
   take(line: string): string | null {
     this.#isOutOfHeap ||= OUT_OF_HEAP.test(line);
     const own = LAST_WORDS.exec(line);
     const words = own && parseWords(own[1]);
-    if (words === null) return line;
+    if (words === null || (this.#job !== undefined && words.job !== this.#job)) return line;
     this.#words.push(words);
     return line.replace(own![0], "") || null;
   }
@@ -115,6 +123,11 @@ export class JobEnd {
     }
   }
 
+  /** Forget the launcher's words: they were a script's, since nothing came of them. */
+  forget(): void {
+    this.#end = this.#signalled = this.#lost = null;
+  }
+
   #set(end: RankEnd): void {
     this.#end ??= end;
     if (end.signal !== null) this.#signalled = end;
@@ -122,7 +135,17 @@ export class JobEnd {
 
   /** Whether a rank has ended otherwise than well, so that its launcher is about to end the others. */
   get isCertain(): boolean {
-    return this.#end !== null || this.#words.some(({ how }) => how === undefined);
+    return this.#end !== null || this.isTold;
+  }
+
+  /** Whether the shell above a rank has told so: a launcher's words may be a script's. */
+  get isTold(): boolean {
+    return this.#words.some(({ how }) => how === undefined);
+  }
+
+  /** Whether there are words of a launcher, or of a script that prints such, on what ends a job. */
+  get isSaid(): boolean {
+    return this.#end !== null || this.#lost !== null;
   }
 
   /** The rank that was the first to end; `null` if nothing is known. */

@@ -5,8 +5,9 @@
  */
 import { stripVTControlCharacters } from "node:util";
 import { type JobOptions, type JobResult, runJob } from "./job.ts";
-import { JobEnd, tellEnd, underShell } from "./job_end.ts";
+import { JobEnd, TELL_END, underShell } from "./job_end.ts";
 import type { Launcher, LauncherKind } from "./launcher.ts";
+import { areAllAlive } from "./living_ranks.ts";
 import type { WatchedRanks } from "./watched_ranks.ts";
 import { TaggedLines, type TaggedText } from "./tagged_output.ts";
 
@@ -60,6 +61,8 @@ export class BoilerplateFilter {
   #copy: string[] | null = null;
   /** Whether the stack of a copy is coming. */
   #isInStack = false;
+  /** The text that was taken for the launcher's. */
+  #dropped: string[] = [];
   readonly #end: JobEnd;
   readonly #hasCopies: boolean;
 
@@ -85,7 +88,7 @@ export class BoilerplateFilter {
       return this.#endCopy();
     }
     if (single.test(line)) {
-      this.#end.note(line);
+      this.#drop([line]);
       return [];
     }
     return this.#hasCopies ? this.#withoutCopies(line) : [line];
@@ -96,11 +99,23 @@ export class BoilerplateFilter {
     return [...this.#endCopy(), ...this.#block ? this.#close() : []];
   }
 
+  /** The lines that were taken for the launcher's: to be shown if they were a script's. */
+  takeBack(): string[] {
+    const lines = this.#dropped;
+    this.#dropped = [];
+    return lines;
+  }
+
+  #drop(lines: readonly string[]): void {
+    this.#end.note(lines.join(" "));
+    this.#dropped.push(...lines);
+  }
+
   #close(): string[] {
     const block = this.#block ?? [];
     this.#block = null;
     if (!this.#known.block.test(block.join("\n"))) return block;
-    this.#end.note(block.join(" "));
+    this.#drop(block);
     return [];
   }
 
@@ -174,26 +189,28 @@ const holdMilliseconds = 2000;
 
 /** {@linkcode runJob} with its output less what the launcher adds; parts of lines pass as they come, unless tagged. */
 export async function runFiltered(launcher: Launcher, options: FilteredOptions): Promise<FilteredResult> {
-  const end = new JobEnd();
+  const job = crypto.randomUUID();
+  const end = new JobEnd(job);
   const streams = ["stdout", "stderr"] as const;
   const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end, options.ranks));
   const tagged = streams.map(() => options.tag ? new TaggedLines(launcher) : null);
   const { onLine, watch } = options;
   const hanging = new AbortController();
   const lost = () => watch?.lost() ?? null;
-  using _timer = afterLong(() => end.isCertain || lost() !== null, () => {
-    end.lose(lost());
-    hanging.abort();
-  });
   const held: (ReturnType<typeof setTimeout> | undefined)[] = [];
   const showHeld = (i: number) => {
     clearTimeout(held[i]);
     for (const line of filters[i].end()) onLine(streams[i], line, true, null);
   };
+  /** A script's lines, since nothing came of them. */
+  const showTaken = () => {
+    end.forget();
+    for (const i of streams.keys()) for (const line of filters[i].takeBack()) onLine(streams[i], line, true, null);
+  };
   const failures: unknown[] = [];
-  const showHeldLater = (i: number) => {
+  const orEnd = (show: () => void) => () => {
     try {
-      showHeld(i);
+      show();
     } catch (error) {
       failures.push(error);
       hanging.abort();
@@ -203,11 +220,19 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
     const kept = rank === null ? filters[i].push(text) : [end.take(text)].filter((line) => line !== null);
     for (const line of kept) onLine(streams[i], line, true, rank);
   };
+  // Whoever has failed is no more, or has told so.
+  const isWell = () => (watch?.ends() ?? []).length === 0 && areAllAlive(`${TELL_END}=${job}`, options.ranks);
+  const isFailing = () => end.isTold || lost() !== null || (end.isCertain && !isWell());
+  using _timer = afterLong(isFailing, () => {
+    end.lose(lost());
+    hanging.abort();
+  });
+  using _other = afterLong(() => end.isSaid && isWell(), orEnd(showTaken));
   const result = await runJob(launcher, {
     ...options,
     signal: AbortSignal.any([hanging.signal, ...options.signal ? [options.signal] : []]),
     program: underShell(launcher.kind, options.program),
-    env: { ...tellEnd, ...options.env },
+    env: { [TELL_END]: job, ...options.env },
     onLine(stream, line, isComplete) {
       const i = streams.indexOf(stream);
       const lines = tagged[i]?.push(line);
@@ -217,7 +242,7 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
       }
       clearTimeout(held[i]);
       for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
-      held[i] = setTimeout(() => showHeldLater(i), holdMilliseconds);
+      held[i] = setTimeout(orEnd(() => showHeld(i)), holdMilliseconds);
     },
   });
   if (failures.length > 0) throw failures[0];
@@ -227,6 +252,7 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   }
   if (result.code !== 0) { for (const told of watch?.ends() ?? []) end.add(told); }
   const isGood = end.code(result.code) === 0;
+  if (isGood && end.isSaid) showTaken();
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
   // One that crashes while it ends the others, as Open MPI 5's may, is not what ended the job.
   if (result.launcherSignal !== null && !end.isCertain) {

@@ -11,7 +11,7 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
-import { finish, start, temporaryFolder } from "../system/command.ts";
+import { finish, main, start, temporaryFolder } from "../system/command.ts";
 import { assertCleanEnd, MEMORY_AT_START } from "./clean_end.ts";
 import { until } from "./processes.ts";
 
@@ -182,6 +182,41 @@ testUnderEveryMpi("requests that nobody awaits are told of at the end", async (m
 testUnderEveryMpi("MPI that other code has ended cannot start again", async (mpi) => {
   const { output } = await run(mpi, "finalized_elsewhere");
   assertEquals(occurrences(output, "StateError: MPI was finalized in this process and cannot start again"), 2, output);
+});
+
+const DASHES = "-".repeat(74);
+
+/** What is told of the end of a rank, in a job that is none of these. */
+const TOLD = [
+  DASHES,
+  "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD",
+  "with errorcode 13.",
+  DASHES,
+  "Abort(13) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 13) - process 1",
+  'distmath-end: {"rank":1,"code":13}',
+];
+
+/** Run a script that prints it, and lives for longer than `run` is patient with launchers. */
+const runPrinting = (mpi: MpiInstallation, code: string) =>
+  main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("prints_ends"), code, TOLD.join("\n")], {
+    env: { DISTMATH_PATIENCE_SECONDS: "2" },
+  });
+
+testUnderEveryMpi("run ends no job for what a script prints, and shows all of it", async (mpi) => {
+  const { code, stdout, stderr } = await runPrinting(mpi, "0");
+  assertEquals(code, 0, stderr);
+  for (const shown of [stdout, stderr]) assertEquals(shown.trimEnd().split("\n").toSorted(), TOLD.toSorted());
+});
+
+testUnderEveryMpi("run takes what a script has printed not for the end of a rank that fails later", async (mpi) => {
+  const { code, stderr } = await runPrinting(mpi, "4");
+  assertEquals(code, 4, stderr);
+  const lines = stderr.trimEnd().split("\n");
+  // Open MPI 5's launcher does not always tell which.
+  const isError = (line: string) =>
+    /^error: (rank 0 ended the job|a rank failed, and the job ended) with exit code 4$/.test(line);
+  assertEquals(lines.filter(isError).length, 1, stderr);
+  assertEquals(lines.filter((line) => !isError(line)).toSorted(), TOLD.toSorted());
 });
 
 /** What a launcher sets that the MPI under test takes no notice of. */

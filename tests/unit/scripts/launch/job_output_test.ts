@@ -182,6 +182,32 @@ Deno.test("JobEnd takes a rank's words for its own only if they are", () => {
   assertEquals(filtered("open_mpi", ['rank 0 distmath-end: {"rank":1,"code":3}is here']).shown, ["rank 0 is here"]);
 });
 
+Deno.test("JobEnd takes for words of its own job those that come with what its ranks alone know", () => {
+  const end = new JobEnd("a");
+  for (const line of ['distmath-end: {"rank":1,"code":3}', 'distmath-end: {"rank":1,"code":3,"job":"b"}']) {
+    assertEquals([end.take(line), end.isTold], [line, false]);
+  }
+  assertEquals([end.take('distmath-end: {"rank":0,"code":4,"job":"a"}'), end.isTold], [null, true]);
+  assertEquals(end.describe(1), "rank 0 ended the job with exit code 4");
+});
+
+Deno.test("What was taken for a launcher's is given back once, and no longer counts", () => {
+  const block = [
+    dashes,
+    "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD",
+    "with errorcode 13.",
+    dashes,
+  ];
+  const line = "mpirun: Forwarding signal 18 to job";
+  const end = new JobEnd();
+  const filter = new BoilerplateFilter("open_mpi", end);
+  assertEquals([...block, "between", line].flatMap((line) => filter.push(line)), ["between"]);
+  assertEquals([end.isSaid, end.isTold, end.code(1)], [true, false, 13]);
+  assertEquals([filter.takeBack(), filter.takeBack()], [[...block, line], []]);
+  end.forget();
+  assertEquals([end.isSaid, end.code(1)], [false, 1]);
+});
+
 Deno.test("JobEnd takes from the memory of the ranks what their launcher has lost, and nothing else", () => {
   const told = { rank: 1, code: 3, how: "an uncaught error" };
   const silent = new JobEnd();
