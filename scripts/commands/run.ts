@@ -6,13 +6,22 @@
 import { basename } from "node:path";
 import { batchFile, type BatchJob, type BatchSystem, batchSystems } from "../launch/batch_file.ts";
 import { denoFlagsWithValue, splitDenoFlags } from "../launch/deno_flags.ts";
-import { denoRun, denoTest, perRank, quote } from "../launch/job.ts";
+import { denoRun, denoTest, perRank } from "../launch/job.ts";
 import { commandLine, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { localModules, nextChange, warmCache } from "../launch/modules.ts";
 import { parsePlace, parseRanks, placeHelp, placeOptions } from "../launch/place.ts";
 import { clearProfiles, profileFlags, writeMergedProfile } from "../launch/profile.ts";
+import { quote } from "../launch/shell.ts";
 import { runVisibly, type VisibleJob } from "../launch/visible_job.ts";
-import { CommandError, type Options, parseCommand, scriptAddress, splitAtPositional, userPath } from "../terminal.ts";
+import {
+  checkWritable,
+  CommandError,
+  type Options,
+  parseCommand,
+  scriptAddress,
+  splitAtPositional,
+  userPath,
+} from "../terminal.ts";
 
 const help = `Start a script on several ranks.
 
@@ -78,6 +87,7 @@ export function scriptOfUser(name: string): string {
     if (Deno.statSync(path).isFile) return path;
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw error;
+    if (name === "-") throw new CommandError(`a script is a file or a URL, not "-": write it to a file, and name that`);
     throw new CommandError(`there is no file ${path}`);
   }
   throw new CommandError(`${path} is no file`);
@@ -196,6 +206,7 @@ function writeBatchFile(
   const text = batchFile(system, { ...job, name, folder: place(userPath(".")), command: job.command.map(place) });
   if (file === "-") return console.log(text.trimEnd());
   const path = userPath(file);
+  checkWritable(path, `--${system}`);
   Deno.writeTextFileSync(path, text);
   const start = { sbatch: "sbatch", pbs: "qsub", mpijob: "kubectl create -f" }[system];
   console.log(`wrote ${path}; to start it: ${start} ${quote(file)}`);

@@ -5,7 +5,7 @@
  */
 import { CommandError } from "../terminal.ts";
 import { countSlots, evenSlots, nameOf, slotsOf } from "./allocation.ts";
-import { quote } from "./job.ts";
+import { quote } from "./shell.ts";
 
 /** The batch systems, as options of `run` name them. */
 export const batchSystems = ["sbatch", "pbs", "mpijob"] as const;

@@ -10,6 +10,7 @@ import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError, onSignals, signalCodes } from "../terminal.ts";
 import { withPermissions } from "./deno_flags.ts";
+import { quote } from "./shell.ts";
 import { withOwnInput } from "./standard_input.ts";
 
 export interface JobOptions extends Launch {
@@ -31,6 +32,8 @@ export interface JobOptions extends Launch {
    * it throws ends the job.
    */
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean) => void;
+  /** Whether so much is still to be written of what was told that no more is read now. */
+  isFull?: () => boolean;
 }
 
 export interface JobResult {
@@ -53,6 +56,9 @@ const graceMilliseconds = 3000;
 const partMilliseconds = 100;
 
 const PARENT_MILLISECONDS = 500;
+
+/** How often is looked whether there is room for more output. */
+const ROOM_MILLISECONDS = 5;
 
 /** Have the end of the task of Deno's that started this process call `action`, until disposed of: a shell's changes nothing. */
 function onEndOfTask(action: () => void): Disposable {
@@ -77,7 +83,7 @@ const LINE_FEED = 10;
 
 async function readLines(
   stream: ReadableStream<Uint8Array>,
-  showParts: boolean,
+  { showParts, room }: { showParts: boolean; room: () => Promise<void> },
   onLine: (line: string, isComplete: boolean) => void,
 ): Promise<void> {
   let rest: Uint8Array[] = [];
@@ -107,6 +113,7 @@ async function readLines(
       }
       if (end + 1 < chunk.length) rest.push(chunk.subarray(end + 1));
       if (showParts && rest.length > 0) timer = setTimeout(flushLater, partMilliseconds);
+      await room();
     }
   };
   try {
@@ -168,10 +175,16 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   removeAbandonedFiles();
   let endedWith: number | null = null;
   let ending: Promise<void> | undefined;
+  let isOver = false;
+  const endOnce = () => ending ??= endJob(child, job).then(() => void (isOver = true));
   const end = (code: number) => () => {
     if (code === 124 && ending === undefined) options.onTimeLimit?.();
     endedWith ??= code;
-    ending ??= endJob(child, job);
+    endOnce();
+  };
+  // What a job that has been killed leaves to be read is little.
+  const room = async () => {
+    while (!isOver && options.isFull?.()) await pause(ROOM_MILLISECONDS);
   };
   // Before the job begins: nothing runs in between that a signal could call.
   using _signals = onSignals(end);
@@ -187,7 +200,8 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
   await using _guard = guardJob(child, job);
   const abort = () => {
     if (options.signal?.reason?.name === "TimeoutError") end(124)();
-    else ending ??= endJob(child, job);
+    // The launcher may not have ended because it has more output than is read.
+    else room().then(() => isOver ? undefined : endOnce());
   };
   if (options.signal?.aborted) abort();
   options.signal?.addEventListener("abort", abort);
@@ -199,8 +213,8 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
         if (!status.success && ending === undefined) killJob(job);
         return status;
       }),
-      readLines(child.stdout, showParts, (line, isComplete) => onLine("stdout", line, isComplete)),
-      readLines(child.stderr, showParts, (line, isComplete) => onLine("stderr", line, isComplete)),
+      readLines(child.stdout, { showParts, room }, (line, isComplete) => onLine("stdout", line, isComplete)),
+      readLines(child.stderr, { showParts, room }, (line, isComplete) => onLine("stderr", line, isComplete)),
     ]);
     await ending;
     const code = endedWith ?? status.code;
@@ -210,9 +224,11 @@ export async function runJob(launcher: Launcher, options: JobOptions): Promise<J
     const seconds = (performance.now() - started) / 1000;
     return { code, isTimedOut: endedWith === 124, isInterrupted, launcherSignal, seconds };
   } catch (error) {
-    await endJob(child, job);
+    await endOnce();
     throw error;
   } finally {
+    isOver = true;
+    options.signal?.removeEventListener("abort", abort);
     clearTimeout(timer);
   }
 }
@@ -270,9 +286,4 @@ export function perRank(
     ? others
     : `if [ "$rank" = ${only.rank} ]; then exec ${command([...flags, ...own])}; fi; ${others}`;
   return ["sh", "-c", `rank=\${OMPI_COMM_WORLD_RANK-\${PMI_RANK-$SLURM_PROCID}}; ${script}`];
-}
-
-/** A text as a shell reads it. */
-export function quote(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

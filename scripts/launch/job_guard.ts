@@ -8,7 +8,7 @@
  * `endJob` does: asks it, and after a while kills all processes of the job.
  */
 const script = `
-trap '' INT TERM HUP
+trap '' INT TERM HUP QUIT
 read -r _
 kill -TERM "$1" 2>/dev/null
 tenths=30
@@ -26,6 +26,8 @@ export function guardJob(launcher: Deno.ChildProcess, job: string): AsyncDisposa
     stdin: "piped",
     stdout: "null",
     stderr: "null",
+    // A signal to the command's process group, such as that of Ctrl-\\, is not for it.
+    detached: true,
   }).spawn();
   return {
     async [Symbol.asyncDispose]() {

@@ -8,6 +8,7 @@ import { searchFolders, taskCommand } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
 import { CommandError, userPath } from "../terminal.ts";
 import { evenSlots, findSlurmAllocation, nameOf } from "./allocation.ts";
+import { withoutColons } from "./shell.ts";
 
 /** Which family of launchers: Open MPI's `mpirun`, MPICH's Hydra (also Intel MPI's), or Slurm's `srun`. */
 export type LauncherKind = "open_mpi" | "mpich" | "slurm";
@@ -232,7 +233,7 @@ export function commandLine(
   const [command, ...first] = launcher.isIntel ? [...withoutSigpipe, launcher.path] : [launcher.path];
   return {
     command,
-    args: [...first, ...args, "-n", String(ranks), ...program],
+    args: [...first, ...args, "-n", String(ranks), ...withoutColons(program)],
     env: { ...Object.fromEntries(unset), ...launch.env },
   };
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { RANK } from "./job.ts";
+import { CommandError, oneLine } from "../terminal.ts";
 
 /** A profile as V8 writes it. */
 export interface CpuProfile {
@@ -97,9 +98,19 @@ export function profileFlags(folder: string): string[] {
 /** The file of a rank. */
 const profileFile = (folder: string, rank: number) => `${folder}/rank-${rank}.cpuprofile`;
 
+function makeFolder(folder: string): void {
+  try {
+    Deno.mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    const reason = oneLine(error).replace(/: mkdir '.*'$/, "");
+    throw new CommandError(`--profile: ${folder} cannot be made: ${reason}; name another folder`);
+  }
+}
+
 /** Remove what an earlier job has left in the folder, which is made if it is not there. */
 export function clearProfiles(folder: string, ranks: number): void {
-  Deno.mkdirSync(folder, { recursive: true });
+  makeFolder(folder);
   for (let rank = 0; rank < ranks; rank++) {
     try {
       Deno.removeSync(profileFile(folder, rank));

@@ -10,18 +10,27 @@ import type { Launch, Launcher } from "./launcher.ts";
 const SCRIPT = 'input=$1; shift; if [ "$OMPI_COMM_WORLD_RANK" = 0 ] && { true < "$input"; } 2>/dev/null; ' +
   'then exec "$@" < "$input"; fi; exec "$@"';
 
+/** What is empty on all hosts. Deno opens it where it was started without an input. */
+const EMPTY = "/dev/null";
+
 /** The program of a rank that opens this process's input by itself if it is rank 0; `null` where the launcher may pass it on. */
 export function withOwnInput(launcher: Launcher, { program, hosts }: Launch): readonly string[] | null {
   const isDeaf = launcher.kind === "open_mpi" && Number.parseInt(launcher.version) >= 5;
-  if (!isDeaf || hosts !== undefined || !canBeOpenedAnew()) return null;
-  return ["sh", "-c", SCRIPT, "sh", `/proc/${Deno.pid}/fd/0`, ...program];
+  const input = isDeaf ? pathOfInput() : null;
+  if (input === null || (hosts !== undefined && input !== EMPTY)) return null;
+  return ["sh", "-c", SCRIPT, "sh", input, ...program];
 }
 
-/** Whether this process's input is a pipe between processes or a file: of a terminal the launcher tells the end. */
-function canBeOpenedAnew(): boolean {
+/** Where this process's input can be opened anew; `null` for others, and for a terminal, of which the launcher tells the end. */
+function pathOfInput(): string | null {
   try {
-    return Deno.readLinkSync("/proc/self/fd/0").startsWith("pipe:") || Deno.statSync("/proc/self/fd/0").isFile;
+    const path = Deno.readLinkSync("/proc/self/fd/0");
+    if (path === EMPTY) return EMPTY;
+    const { isFile, isCharDevice } = Deno.statSync("/proc/self/fd/0");
+    // Opening a pipe with a name would wait for another writer.
+    const isReadable = path.startsWith("pipe:") || isFile || (isCharDevice && !Deno.stdin.isTerminal());
+    return isReadable ? `/proc/${Deno.pid}/fd/0` : null;
   } catch {
-    return false;
+    return null;
   }
 }

@@ -183,9 +183,15 @@ for (const mpi of newestLaunchers) {
 const AS_SCRIPT = ["run", "-A", `${root}scripts/main.ts`];
 
 /** Starts `run` with two ranks that wait, and have the folder among their arguments. */
-async function startWaiting(mpi: MpiInstallation, folder: string, words = AS_SCRIPT): Promise<Deno.ChildProcess> {
+async function startWaiting(
+  mpi: MpiInstallation,
+  folder: string,
+  words = AS_SCRIPT,
+  [program, ...first]: string[] = [Deno.execPath()],
+): Promise<Deno.ChildProcess> {
   const script = `${root}tests/system/fixtures/waits.ts`;
   const command = [
+    ...first,
     ...words,
     "run",
     "--mpirun",
@@ -195,7 +201,7 @@ async function startWaiting(mpi: MpiInstallation, folder: string, words = AS_SCR
     script,
     folder,
   ];
-  const child = start(Deno.execPath(), command);
+  const child = start(program, command);
   await until(() => [...Deno.readDirSync(folder)].length === 2, 200, "the ranks did not start");
   return child;
 }
@@ -220,6 +226,16 @@ testUnderEach("the launcher and the ranks end when run, or its task, is killed",
     child.kill("SIGKILL");
     await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
     // The launcher, its helpers and the ranks all have the folder among their arguments, or wait for those that do.
+    await untilNoneHas(folder.path);
+  }
+});
+
+testUnderEach("the launcher and the ranks end when run's whole process group is ended", async (mpi) => {
+  for (const signal of ["SIGQUIT", "SIGKILL"] as const) {
+    using folder = temporaryFolder();
+    const child = await startWaiting(mpi, folder.path, AS_SCRIPT, ["setsid", Deno.execPath()]);
+    Deno.kill(-child.pid, signal);
+    await Promise.all([child.status, child.stdout.cancel(), child.stderr.cancel()]);
     await untilNoneHas(folder.path);
   }
 });

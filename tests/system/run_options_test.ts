@@ -276,6 +276,15 @@ Deno.test("run refuses options that it cannot follow, with exit code 2 and a lin
     [["--gpus", "all", "ranks.ts"], '--gpus takes numbers of GPUs such as 0,2, not "all"'],
     [["-n", "2", "--inspect", "2", "ranks.ts"], '--inspect takes a rank from 0 to 1, not "2"'],
     [["--profile", "p", "passing_test.ts"], "--profile takes a script, not tests"],
+    [
+      ["--profile", "ranks.ts/p", "ranks.ts"],
+      `--profile: ${fixtures}/ranks.ts/p cannot be made: Not a directory (os error 20); name another folder`,
+    ],
+    [
+      ["--sbatch", "/nonexistent/job", "ranks.ts"],
+      "--sbatch: /nonexistent/job cannot be written: No such file or directory (os error 2); " +
+      "make the folder /nonexistent, or name another file",
+    ],
     [["--hostfile", "/nonexistent", "ranks.ts"], "the file of hosts /nonexistent cannot be read"],
   ];
   for (const [args, message] of cases) {

@@ -1,8 +1,8 @@
 /** `run`: paths, arguments, exit codes, errors printed once, time limits, signals; under every MPI. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { launchers, type MpiInstallation, mpiInstallations } from "../mpi_installations.ts";
+import { launchers, type MpiInstallation, mpiInstallations, slowdown } from "../mpi_installations.ts";
 import { lineOf } from "../script_lines.ts";
-import { until, untilNoneHas } from "../faults/processes.ts";
+import { processesWith, until, untilNoneHas } from "../faults/processes.ts";
 import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
@@ -23,19 +23,45 @@ testUnderEach("run passes output, arguments and paths", async (mpi) => {
 });
 
 testUnderEach(
-  "rank 0 reads run's standard input to its end, of a pipe or a file",
+  "rank 0 reads run's standard input to its end, of a pipe, a file, a device, or none",
   async (mpi) => {
     using folder = temporaryFolder();
     const input = `${folder.path}/input`;
     Deno.writeTextFileSync(input, "twelve bytes");
     const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun];
-    for (const [ranks, script] of [[1, 'cat "$0" | "$@"'], [2, 'cat "$0" | "$@"'], [2, '"$@" < "$0"']] as const) {
-      const args = ["-c", script, input, ...command, "-n", String(ranks), `${fixtures}/reads.ts`];
+    const cases: [place: string[], script: string, bytes: number][] = [
+      [["-n", "1"], 'cat "$0" | "$@"', 12],
+      [["-n", "2"], 'cat "$0" | "$@"', 12],
+      [["-n", "2"], 'exec "$@" < "$0"', 12],
+      [["-n", "2"], 'exec "$@" < /dev/null', 0],
+      [["-n", "2"], 'exec "$@" <&-', 0],
+      [["-n", "2", "--hosts", "localhost:2"], 'exec "$@" < /dev/null', 0],
+    ];
+    for (const [place, script, bytes] of cases) {
+      const args = ["-c", script, input, ...command, ...place, `${fixtures}/reads.ts`];
       const { code, stdout, stderr } = await finish(start("sh", args, { cwd: fixtures }), 30);
-      assertEquals([code, stderr, stdout], [0, "", `rank 0 of ${ranks} read 12 bytes\n`], script);
+      assertEquals([code, stderr, stdout], [0, "", `rank 0 of ${place[1]} read ${bytes} bytes\n`], script);
     }
   },
 );
+
+testUnderEach("an argument that is a colon reaches the script", async (mpi) => {
+  using folder = temporaryFolder();
+  const expected = ["rank 0 of 2: : it's", "rank 1 of 2: : it's"];
+  const lines = ({ stdout, stderr }: { stdout: string; stderr: string }) => {
+    assertEquals(stderr, "");
+    return stdout.trim().split("\n").sort();
+  };
+  const args = ["-n", "2", "ranks.ts", ":", "it's"];
+  assertEquals(lines(await run(mpi, args)), expected);
+  const { stdout: command } = await run(mpi, ["--dry-run", ...args]);
+  assertEquals(lines(await finish(start("sh", ["-c", command]))), expected);
+  await run(mpi, ["--sbatch", `${folder.path}/job.sh`, ...args]);
+  assertEquals(lines(await finish(start("sh", [`${folder.path}/job.sh`]))), expected);
+  const { stdout: mpijob } = await run(mpi, ["--mpijob", "-", ...args]);
+  const [{ command: words }] = JSON.parse(mpijob).spec.mpiReplicaSpecs.Launcher.template.spec.containers;
+  assertEquals(words.slice(-2), [":", "it's"]);
+});
 
 testUnderEach("run starts ranks on named hosts", async (mpi) => {
   const { code, stdout } = await run(mpi, ["-n", "3", "--hosts", "localhost:3", "ranks.ts"]);
@@ -91,6 +117,34 @@ Deno.test("run tells at its time limit for which message, begun in which line, a
   assertEquals(code, 124, stderr);
   assertMatch(stderr, RegExp(`rank 0 waits in MPI_Irecv at ${lineOf(`${fixtures}/awaits.ts`, "// rank 0").source}`));
 });
+
+testUnderEach("run ends the job in time, though nobody reads what is printed", async (mpi) => {
+  using folder = temporaryFolder();
+  const script = `${folder.path}/prints.ts`;
+  Deno.writeTextFileSync(script, 'console.log(Deno.args[0]); for (;;) console.log("x".repeat(10_000));');
+  const start = (...options: string[]) =>
+    startMain(["run", "--mpirun", mpi.mpirun, "-n", "2", ...options, script, folder.path]);
+  const limited = start("--timeout", "3");
+  const stderr = new Response(limited.stderr).text();
+  assertEquals((await endOf(limited)).code, 124);
+  assertMatch(await stderr, /^error: the job did not end within 3 s and was ended/m);
+  const ended = start();
+  await until(() => processesWith(folder.path).length > 2, 200, "the ranks did not start");
+  // For the output to fill what is between.
+  await new Promise((resolve) => setTimeout(resolve, 1000 * slowdown()));
+  ended.kill("SIGTERM");
+  assertEquals((await endOf(ended)).code, 143);
+  await Promise.all([limited.stdout.cancel(), ended.stdout.cancel(), ended.stderr.cancel()]);
+  await assertNoneAlive(folder.path);
+});
+
+/** The end of a process whose output is not read; it is killed if that is long in coming. */
+async function endOf(child: Deno.ChildProcess): Promise<Deno.CommandStatus> {
+  const timer = setTimeout(() => child.kill("SIGKILL"), 30_000 * slowdown());
+  const status = await child.status;
+  clearTimeout(timer);
+  return status;
+}
 
 testUnderEach("run ends the job when it is interrupted", async (mpi) => {
   for (const [signal, expected] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
@@ -149,6 +203,7 @@ Deno.test("run refuses what it cannot start, with exit code 2 and a line", async
   const cases: [args: string[], message: string][] = [
     [[], "run needs a script"],
     [["nothing.ts"], `there is no file ${fixtures}/nothing.ts`],
+    [["-"], 'a script is a file or a URL, not "-": write it to a file, and name that'],
     [["-n", "zero", "ranks.ts"], "-n takes a whole number"],
     [["--timeout", "-1", "ranks.ts"], "--timeout takes a positive number of seconds"],
     [["--timeout", "0", "ranks.ts"], "--timeout takes a positive number of seconds"],

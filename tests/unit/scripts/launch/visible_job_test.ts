@@ -4,9 +4,12 @@ import { pageOf, reducing } from "../../runtime/pages.ts";
 
 Deno.test("runVisibly() tells where the ranks were at the time limit", async () => {
   const folder = Deno.makeTempDirSync();
-  const { error } = console;
+  const { write } = Deno.stderr;
   const said: string[] = [];
-  console.error = (text) => void said.push(text);
+  Deno.stderr.write = (bytes) => {
+    said.push(new TextDecoder().decode(bytes));
+    return Promise.resolve(bytes.length);
+  };
   try {
     const path = `${folder}/mpirun`;
     const script = `#!/bin/sh\ncat ${folder}/page > "$DISTMATH_PRESENCE"\nexec sleep 60\n`;
@@ -16,10 +19,10 @@ Deno.test("runVisibly() tells where the ranks were at the time limit", async () 
     const { code } = await runVisibly(launcher, { ranks: 2, program: [], timeoutSeconds: 3 });
     assertEquals(code, 124);
   } finally {
-    console.error = error;
+    Deno.stderr.write = write;
     Deno.removeSync(folder, { recursive: true });
   }
-  assertEquals(said.join("\n").split("\n"), [
+  assertEquals(said.join("").trimEnd().split("\n"), [
     "error: the job did not end within 3 s and was ended; the ranks of this machine were here:",
     "  rank 0 waits in MPI_Allreduce, collective call 12",
     "  rank 1 has not arrived: it is in no call that waits",
