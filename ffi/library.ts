@@ -276,6 +276,7 @@ function outcomeOf(path: string, reason: string): LibraryAttempt["outcome"] {
  *
  * @throws {LibraryNotFoundError} if there is none, or the first one is damaged, listing every attempt with its reason, and
  * the command that installs the library or the permission that is missing.
+ * @throws {ConfigurationError} if this process may not open the C library, which each one takes.
  */
 export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
   request: LibraryRequest,
@@ -297,6 +298,8 @@ export function openLibrary<const S extends Deno.ForeignLibraryInterface>(
         }
         attempts.push({ path, source, ...found });
       } catch (error) {
+        // It is not the library that cannot be loaded, but the C library.
+        if (error instanceof ConfigurationError && !(error instanceof LibraryNotFoundError)) throw error;
         const reason = reasonOf(error);
         attempts.push({ path, source, reason, outcome: outcomeOf(path, reason) });
       }

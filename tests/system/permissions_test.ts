@@ -74,6 +74,16 @@ for (const mpi of complete) {
     assertEquals((await run(libc, folder)).code, 0);
   });
 
+  if (mpi.libraryPath !== null) {
+    Deno.test(`without glibc's folder the message names it, and calls no library damaged [${mpi.name}]`, async () => {
+      const { code, output } = await runJob(mpi, 1, ["run", `--allow-ffi=${mpi.libraryPath}`, variables, script]);
+      assertNotEquals(code, 0, output);
+      assertStringIncludes(output, "ConfigurationError: This process may not open glibc");
+      assertStringIncludes(output, libc);
+      assert(!output.includes("cannot be loaded"), output);
+    });
+  }
+
   Deno.test(`symmetric memory takes --allow-ffi without a list, and says so [${mpi.name}]`, async () => {
     const { list, environment } = folders(mpi);
     const symmetric = `${root}tests/system/fixtures/symmetric.ts`;
