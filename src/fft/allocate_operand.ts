@@ -24,8 +24,9 @@ import { noteRoom } from "./operand_room.ts";
 /**
  * An array of zeros that a transform with these options can write its result over (`inplace`): its memory is large enough
  * for both. For `r2c` rows are padded to whole complex numbers, so that a row of the result takes the place of one of the
- * operand; a result of `c2r` in place lies there without gaps, which the array that execute() returns knows. It is in the memory of the runtime's device, or, with `memory: "symmetric"`, where the other ranks can address
- * it: on GPUs cuFFTMp transforms there without copies. Collective.
+ * operand; a result of `c2r` in place lies there without gaps, which the array that execute() returns knows. It is in
+ * the memory of the runtime's device, or, with `memory: "symmetric"`, where the other ranks can address it: on GPUs
+ * cuFFTMp transforms there without copies. Collective.
  *
  * @throws {TypeError} if an option is not known.
  * @throws {ConfigurationError} if that memory is not there, or not so much of it.

@@ -40,8 +40,10 @@ clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
     ShapeError,
     "outer takes two vectors, not arrays of shapes",
   );
+  assertEquals(outer(row, a).sum(), 21 * 6);
   if (runtime.size > 1) {
-    const why = "outer: b is distributed as Slab.X, and each rank needs all of it. Pass b.redistribute(Replicated)";
+    const why =
+      "outer: a is distributed as Slab.X and b as Slab.X, and each rank needs all of one. Pass b.redistribute";
     assertThrowsEverywhere(runtime, () => outer(a, b), DistributionError, why);
   }
   assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");

@@ -84,10 +84,11 @@ export function scale<D extends DType>(array: DistributedArray<D>, factor: Opera
 }
 
 /**
- * The products of all pairs of elements of two vectors: a matrix that is divided as `a` is; `b` is Replicated. Collective.
+ * The products of all pairs of elements of two vectors, one of which is Replicated: a matrix whose rows, or columns, are
+ * divided as the other one is. Collective.
  *
  * @throws {ShapeError} if one is no vector.
- * @throws {DistributionError} if ranks lack elements of `b`.
+ * @throws {DistributionError} if none is Replicated, and there are several ranks.
  */
 export function outer<A extends DType, B extends DType>(
   a: DistributedArray<A>,
@@ -101,7 +102,8 @@ export function outer<A extends DType, B extends DType>(
     }
     if (a.runtime.size === 1 || a.distribution.isReplicated || b.distribution.isReplicated) return;
     throw new DistributionError(
-      `outer: b is distributed as ${b.distribution}, and each rank needs all of it. Pass b.redistribute(Replicated).`,
+      `outer: a is distributed as ${a.distribution} and b as ${b.distribution}, and each rank needs all of one. Pass ` +
+        "b.redistribute(Replicated).",
     );
   });
   return multiply(expandDims(a, 1), expandDims(b, 0));
