@@ -1,22 +1,23 @@
 /**
- * Standard input for rank 0, past a launcher that never tells its end: Open MPI 5's passes on what comes, but a rank that
- * reads to the end waits for ever (openpmix/prrte, issues 2220 and 2373).
+ * Standard input for rank 0, past launchers that pass it on badly: Open MPI 5's never tells its end, for which a rank waits
+ * for ever (openpmix/prrte, issues 2220 and 2373); MPICH's ends the job where more comes than rank 0 reads at once, and never
+ * tells the other ranks that they have none.
  *
  * @module
  */
 import type { Launch, Launcher } from "./launcher.ts";
 
-/** Has rank 0 open the input anew, where it can be opened. Its end comes to all who have it open. */
-const SCRIPT = 'input=$1; shift; if [ "$OMPI_COMM_WORLD_RANK" = 0 ] && { true < "$input"; } 2>/dev/null; ' +
-  'then exec "$@" < "$input"; fi; exec "$@"';
-
 /** What is empty on all hosts. Deno opens it where it was started without an input. */
 const EMPTY = "/dev/null";
 
+/** Has rank 0 open the input anew, where it can be opened. Its end comes to all who have it open. */
+const SCRIPT = `input=$1; shift; [ "\${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 0 ] || input=${EMPTY}; ` +
+  '{ true < "$input"; } 2>/dev/null || exec "$@"; exec "$@" < "$input"';
+
 /** The program of a rank that opens this process's input by itself if it is rank 0; `null` where the launcher may pass it on. */
 export function withOwnInput(launcher: Launcher, { program, hosts }: Launch): readonly string[] | null {
-  const isDeaf = launcher.kind === "open_mpi" && Number.parseInt(launcher.version) >= 5;
-  const input = isDeaf ? pathOfInput() : null;
+  const isBad = launcher.kind === "mpich" || (launcher.kind === "open_mpi" && Number.parseInt(launcher.version) >= 5);
+  const input = isBad ? pathOfInput() : null;
   if (input === null || (hosts !== undefined && input !== EMPTY)) return null;
   return ["sh", "-c", SCRIPT, "sh", input, ...program];
 }

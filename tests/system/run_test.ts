@@ -45,6 +45,17 @@ testUnderEach(
   },
 );
 
+testUnderEach(
+  "rank 0 gets all of much input, however late it reads, and other ranks find theirs empty",
+  async (mpi) => {
+    const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2"];
+    const args = ["-c", 'head -c 5000000 /dev/zero | "$0" "$@"', ...command, `${fixtures}/reads_late.ts`];
+    const { code, stdout, stderr } = await finish(start("sh", args, { cwd: fixtures }), 30);
+    assertEquals([code, stderr], [0, ""]);
+    assertEquals(stdout.trim().split("\n").sort(), ["rank 0 read 5000000 bytes", "rank 1 read 0 bytes"]);
+  },
+);
+
 testUnderEach("an argument that is a colon reaches the script", async (mpi) => {
   using folder = temporaryFolder();
   const expected = ["rank 0 of 2: : it's", "rank 1 of 2: : it's"];
