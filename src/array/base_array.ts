@@ -177,7 +177,7 @@ export function runtimeOf(...candidates: readonly unknown[]): Runtime {
  */
 export function checkAlive(name: string, array: BaseArray, instead = "Pass an array that is alive."): void {
   if (array.isFreed) throw new StateError(`${name} was freed. ${instead}`);
-  if (array.isLost) throw new StateError(`The memory of ${name} ${LOST}. ${instead}`);
+  if (array.isLost) throw new StateError(`The memory of ${name.replace(/^The /, "the ")} ${LOST}. ${instead}`);
 }
 
 /**

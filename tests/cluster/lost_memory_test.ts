@@ -71,7 +71,7 @@ clusterTest("planned products and redistributions find that memory has gone", MA
     StateError,
     "The memory of a is gone on this rank",
   );
-  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "The memory of this array is gone on this rank");
+  assertThrowsEverywhere(runtime, () => plan.execute(), StateError, "The memory of the array is gone on this rank");
   const fresh = inBuffer(runtime).array;
   product.resetOperands({ a: fresh });
   assertEquals(product.execute().sum(), 2 * runtime.size * 4 * 2);

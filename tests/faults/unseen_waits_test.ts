@@ -80,7 +80,7 @@ for (const mpi of newestLaunchers) {
 
 /** By the argument: what rank 0 has not done yet, what is said of it, and where rank 1 waits meanwhile. */
 const LATE: [way: string, what: string, late: string, wait: string][] = [
-  ["start late", "started MPI", "a rank that has not started MPI", "MPI_Init"],
+  ["start late", "started MPI", "a rank that has not started MPI, or not by distmath", "MPI_Init"],
   [
     "join late",
     "come to initialize()",
