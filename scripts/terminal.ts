@@ -130,10 +130,15 @@ export function checkWritable(path: string, option: string): void {
     // Behind a link to a file that is still to be made.
     if (!found) Deno.removeSync(Deno.realPathSync(path));
   } catch (error) {
-    const todo = error instanceof Deno.errors.NotFound ? `make the folder ${dirname(path)}, or ` : "";
-    const reason = oneLine(error).replace(/: open '.*'$/, "");
-    throw new CommandError(`${option}: ${path} cannot be written: ${reason}; ${todo}name another file`);
+    throw unwritable(path, option, error);
   }
+}
+
+/** The error of a file, given by an option, that cannot be written to this folder. */
+export function unwritable(path: string, option: string, error: unknown, folder: string = dirname(path)): CommandError {
+  const todo = error instanceof Deno.errors.NotFound ? `make the folder ${folder}, or ` : "";
+  const reason = oneLine(error).replace(/: \w+ '.*'$/, "");
+  return new CommandError(`${option}: ${path} cannot be written: ${reason}; ${todo}name another file`);
 }
 
 /** The address of a file beside this one, as `deno run` takes it: a path, or a URL when this file came from one. */

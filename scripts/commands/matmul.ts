@@ -30,6 +30,7 @@ import {
   parseCount,
   ProgressBar,
   scriptAddress,
+  unwritable,
   userPath,
 } from "../terminal.ts";
 
@@ -178,13 +179,6 @@ interface Output {
   partial: string;
 }
 
-/** Of an output that cannot be made in its folder. */
-function unwritable(out: string, folder: string, error: unknown): CommandError {
-  const reason = oneLine(error).replace(/: \w+ '.*'$/, "");
-  const todo = !existsSync(folder) ? `make the folder ${folder}, or ` : "";
-  return new CommandError(`--out: cannot write ${out}: ${reason}; ${todo}name another file`);
-}
-
 /** Check that the output can be written, by making the file that the ranks write to, for a moment. */
 function openOutput(out: string, inputs: readonly string[]): Output {
   let target = out;
@@ -199,7 +193,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
     Deno.openSync(target, { append: true }).close();
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    if (!(error instanceof Deno.errors.NotFound)) throw unwritable(out, dirname(out), error);
+    if (!(error instanceof Deno.errors.NotFound)) throw unwritable(out, "--out", error);
     target = behindLinks(out);
   }
   const partial = partialFile(target);
@@ -209,7 +203,7 @@ function openOutput(out: string, inputs: readonly string[]): Output {
     // The ranks make it again: a command that is killed before they run leaves nothing.
     Deno.removeSync(partial);
   } catch (error) {
-    throw unwritable(out, dirname(target), error);
+    throw unwritable(out, "--out", error, dirname(target));
   }
   return { target, partial };
 }

@@ -10,6 +10,7 @@ import { guardJob } from "./job_guard.ts";
 import { commandLine, type Launch, type Launcher } from "./launcher.ts";
 import { CommandError, onSignals, signalCodes } from "../terminal.ts";
 import { withPermissions } from "./deno_flags.ts";
+import { allProcesses, readOfProcess } from "./processes.ts";
 import { quote } from "./shell.ts";
 import { withOwnInput } from "./standard_input.ts";
 
@@ -152,16 +153,8 @@ const jobVariable = "DISTMATH_JOB";
 
 /** Kill all processes of a job, its launcher among them. */
 function killJob(job: string): void {
-  for (const { name } of Deno.readDirSync("/proc")) {
-    if (/^\d+$/.test(name) && environmentOf(name).includes(job)) send(Number(name), "SIGKILL");
-  }
-}
-
-function environmentOf(process: string): string {
-  try {
-    return Deno.readTextFileSync(`/proc/${process}/environ`);
-  } catch {
-    return ""; // It is another user's, or has ended.
+  for (const process of allProcesses()) {
+    if (readOfProcess(process, "environ").includes(job)) send(Number(process), "SIGKILL");
   }
 }
 

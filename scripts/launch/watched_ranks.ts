@@ -12,6 +12,7 @@ import {
   toldEnds,
   whereRanksAre,
 } from "../../internals.ts";
+import { readOfProcess } from "./processes.ts";
 
 /** Ranks that wait for longer are told of. Tests set the variable. */
 const patienceSeconds = () => Number(Deno.env.get("DISTMATH_PATIENCE_SECONDS")) || 10;
@@ -26,15 +27,6 @@ export interface WatchedRanks extends Disposable {
   lost(): number | null;
   /** What they have told of ends that are not well. */
   ends(): readonly ToldEnd[];
-}
-
-/** Whether a process has this text in its environment; those that have ended have none. */
-function hasInEnvironment(process: number, text: string): boolean {
-  try {
-    return Deno.readTextFileSync(`/proc/${process}/environ`).includes(text);
-  } catch {
-    return false;
-  }
 }
 
 /** Call `tell` with what there is to tell of ranks that wait for long, until disposed of. */
@@ -55,7 +47,7 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Watched
     where: () => whereRanksAre(page.read(), ranks),
     lost() {
       const found = processesInMpi(page.read());
-      const here = found.filter(({ process }) => hasInEnvironment(process, page.path));
+      const here = found.filter(({ process }) => readOfProcess(process, "environ").includes(page.path));
       // Processes of containers may have numbers that mean nothing here.
       const lost = found.find((one) => seen.has(one.process) && !here.includes(one));
       for (const { process } of here) seen.add(process);

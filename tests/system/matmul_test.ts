@@ -244,10 +244,13 @@ Deno.test("matmul refuses what does not fit: a line, exit code 2, nothing writte
     [["a.npy", "b.npy", "--beta", "1"], "--beta"],
     [
       ["a.npy", "b.npy", "--out", "nowhere/d.npy"],
-      `error: --out: cannot write ${folder.path}/nowhere/d.npy: No such file or directory (os error 2); make the folder ` +
+      `error: --out: ${folder.path}/nowhere/d.npy cannot be written: No such file or directory (os error 2); make the folder ` +
       `${folder.path}/nowhere, or name another file\n`,
     ],
-    [["a.npy", "b.npy", "--out", "a.npy/d.npy"], "a.npy/d.npy: Not a directory (os error 20); name another file"],
+    [
+      ["a.npy", "b.npy", "--out", "a.npy/d.npy"],
+      "a.npy/d.npy cannot be written: Not a directory (os error 20); name another file",
+    ],
     [["tall.npy", "wide.npy"], "it takes 200 TB, and the disk has"],
     [["a.npy", "b.npy", "--out", "folder"], "is a folder"],
     [["a.npy", "b.npy", "--out", "pipe"], "pipe is no file"],
