@@ -61,6 +61,8 @@ export class Meetings {
   ): Mismatch | null {
     const words = this.#words;
     const at = this.#placeOf(turn);
+    // No call of the communicator that stood here has what is written next.
+    if (words[at] !== scope) Atomics.store(words, at, 0);
     words[at + 3] = count;
     words[at + 2] = callHash;
     words[at + 1] = turn;

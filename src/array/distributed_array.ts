@@ -640,7 +640,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   #lacksPartOf(other: DistributedArray): boolean {
     if (other.isFreed || other.isLost || other.runtime !== this.runtime) return false;
     const shift = this.shape.length - other.shape.length;
-    const isSmaller = shift >= 0 && other.size < this.size &&
+    const isSmaller = shift >= 0 && (shift > 0 || other.size < this.size) &&
       other.shape.every((extent, d) => extent === 1 || extent === this.shape[d + shift]);
     return isSmaller && !holdsNeeded(other.distribution, this.distribution);
   }

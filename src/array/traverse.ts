@@ -43,7 +43,7 @@ export function checkLinearForm(form: LinearForm, dimensions: number): Required<
   if (isWrong) {
     throw new RangeError(
       `A linear form of ${dimensions} dimensions needs ${dimensions} finite factors, a finite offset and a modulus above ` +
-        `0, not factors [${factors}], offset ${offset}, modulus ${modulus}.`,
+        `0, not factors ${describe(factors)}, offset ${describe(offset)}, modulus ${describe(modulus)}.`,
     );
   }
   return { factors, offset, modulus };

@@ -88,7 +88,8 @@ export function checkExact(dtype: DType, value: Scalar): void {
   if (!isInteger || typeof value === "object") return;
   const half = 2n ** BigInt(8 * itemSize - 1);
   const [low, high] = dtype === "uint8" ? [0n, 2n * half - 1n] : [-half, half - 1n];
-  const message = `${dtype} takes whole numbers from ${low} to ${high}, not ${value}.`;
+  const message = `${dtype} takes whole numbers from ${low} to ${high}, not ${String(value)}.`;
+  if (typeof value !== "number" && typeof value !== "bigint") throw new DTypeError(message);
   if (value < low || value > high) throw new RangeError(message);
   if (typeof value === "number" && !Number.isInteger(value)) throw new DTypeError(message);
 }

@@ -51,6 +51,8 @@ export class SymmetricBuffer {
   readonly runtime: Runtime;
   /** What made it symmetric. */
   readonly backend: SymmetricBackend;
+  /** Whether a plan holds it, and nobody has to free it. */
+  readonly isOfPlan: boolean;
   /** Its number among the runtime's buffers of this backend: the same on all ranks. */
   readonly id: number;
   /** Its size, the same on all ranks. */
@@ -63,9 +65,16 @@ export class SymmetricBuffer {
   #state: "live" | "disposed" | "freed" = "live";
 
   /** Made by `allocateSymmetric`. */
-  constructor(runtime: Runtime, backend: SymmetricBackend, id: number, bytes: number, block: SymmetricBlock) {
+  constructor(
+    runtime: Runtime,
+    id: number,
+    bytes: number,
+    block: SymmetricBlock,
+    { backend, isOfPlan = false }: Pick<SymmetricRequest<unknown>, "backend" | "isOfPlan">,
+  ) {
     this.runtime = runtime;
     this.backend = backend;
+    this.isOfPlan = isOfPlan;
     this.id = id;
     this.byteLength = bytes;
     this.#block = block;
@@ -201,6 +210,8 @@ export interface SymmetricRequest<T> {
   facts: Facts;
   /** What every rank shall know of this one. */
   offer: T;
+  /** Whether a plan holds it, and not the user. */
+  isOfPlan?: boolean;
 }
 
 /**
@@ -245,7 +256,7 @@ export function allocateSymmetric<T>(
     block = allocate();
   });
   const id = ++pool.made;
-  const buffer = new SymmetricBuffer(runtime, wish.backend, id, bytes, block);
+  const buffer = new SymmetricBuffer(runtime, id, bytes, block, wish);
   pool.live.set(id, buffer);
   return { buffer, offers: wishes.map(({ offer }) => offer) };
 }
@@ -330,10 +341,10 @@ function openHeap(runtime: Runtime, backend: SymmetricBackend): SymmetricHeap {
   }
 }
 
-/** Report what was never freed, on rank 0; then free it, as all ranks are here. */
+/** Report what the user never freed, on rank 0; then free all, as all ranks are here. */
 function endPool({ rank }: Runtime, { heap, live }: Pool): void {
   for (const buffer of [...live.values()].sort((a, b) => a.id - b.id)) {
-    if (!buffer.isFreed && rank === 0) {
+    if (!buffer.isFreed && !buffer.isOfPlan && rank === 0) {
       console.error(
         `distmath: ${buffer.byteLength} bytes of symmetric memory a rank (${buffer.backend}), allocated at ` +
           `${buffer.place}, were never freed. Call freeSymmetricMemory(array) on all ranks, or declare it by using.`,

@@ -129,11 +129,11 @@ export abstract class CollectiveMethods extends ReductionMethods {
    */
   allGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): T {
     if (arguments.length > 2) refuseExtra("allGatherV", "send", OptionKeys.gatherV);
-    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
+    const { element, length, into, written, parts, isInPlace } = this.#prepareAllGatherV("allGatherV", send, options);
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
     const { counts, displacements } = parts;
-    const target = receiveBuffer(into, parts.extent);
+    const target = receiveBuffer(written, parts.extent);
     const code = isInPlace
       ? symbols.MPI_Allgatherv_in_place(
         constants.inPlace,
@@ -163,14 +163,18 @@ export abstract class CollectiveMethods extends ReductionMethods {
     method: string,
     send: T,
     options: GatherVOptions<T>,
-  ): { element: Element; length: number; into: T; parts: Parts; isInPlace: boolean } {
+  ): { element: Element; length: number; into: T; written: NumericArray; parts: Parts; isInPlace: boolean } {
     const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.gatherV);
     const parts = checkedParts(method, this.size, options?.counts, options?.displacements);
     checkOwnPart(method, this.rank, parts.counts, length);
     const into = options.into ?? newLike(send, parts.extent);
     const isInPlace = isPartOf(into, send, parts.displacements[this.rank]);
     checkInto(method, into, isInPlace ? newLike(send, 0) : send, parts.extent);
-    return { element, length, into, parts, isInPlace };
+    const [start] = parts.displacements;
+    if (this.size > 1 || start === 0) return { element, length, into, written: into, parts, isInPlace };
+    // With one rank MPICH up to 4.0.3 and Intel MPI write to the beginning of the array, wherever the part begins.
+    const own = { counts: parts.counts, displacements: Int32Array.of(0), extent: parts.counts[0] };
+    return { element, length, into, written: into.subarray(start), parts: own, isInPlace };
   }
 
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
@@ -282,7 +286,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
   /** Begin an `allGatherV`; the request's value is the gathered array. Source: MPI_Iallgatherv. */
   iallGatherV<T extends NumericArray>(send: T, options: GatherVOptions<T>): Request<T> {
     if (arguments.length > 2) refuseExtra("iallGatherV", "send", OptionKeys.gatherV);
-    const { element, length, into, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
+    const { element, length, into, written, parts, isInPlace } = this.#prepareAllGatherV("iallGatherV", send, options);
     if (isInPlace) throw new RangeError("iallGatherV: into overlaps the array that is sent; give separate memory.");
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
@@ -295,7 +299,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
           sendBuffer(send, length),
           length,
           type,
-          receiveBuffer(into, parts.extent),
+          receiveBuffer(written, parts.extent),
           counts,
           displacements,
           type,

@@ -151,9 +151,11 @@ export abstract class ObjectMethods extends BackgroundMethods {
     checkedSource(this, "sendReceiveObject", source);
     checkedTag("sendReceiveObject", receiveTag);
     const sent = this.isendObject(value, destination, { tag });
-    const received = this.receiveObject<T>(source, receiveTag === undefined ? {} : { tag: receiveTag });
-    sent.wait();
-    return received;
+    try {
+      return this.receiveObject<T>(source, receiveTag === undefined ? {} : { tag: receiveTag });
+    } finally {
+      sent.wait();
+    }
   }
 
   /** Begin to send a value. Not collective. Source: MPI_Isend. */

@@ -55,6 +55,10 @@ export function decodeObject<T>(bytes: Uint8Array, what = "what another rank sen
   try {
     return read(bytes) as T;
   } catch (cause) {
+    // V8's writer has a longer stack than Node's reader.
+    if (cause instanceof RangeError) {
+      throw new TypeError(`${what} is nested too deeply to be read: ${cause.message}. Send it as a list.`, { cause });
+    }
     throw new TypeError(
       `${what}, of ${bytes.length} bytes, is no value of the methods that end in Object. Arrays travel by those without ` +
         "Object, also from mpi4py, by its methods with a capital letter, such as Send.",

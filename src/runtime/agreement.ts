@@ -390,7 +390,13 @@ function agreeHolding(
   const subject = subjectOf(operation, given);
   const { communicator } = subject;
   noteBegun(operation);
-  if (!communicator.isFreed) noteOperation(communicator.handle);
+  if (communicator.isFreed) {
+    throw new StateError(
+      `${operation}: the communicator of this runtime was freed. Free it after what is made with it, or let go of both ` +
+        `by using.`,
+    );
+  }
+  noteOperation(communicator.handle);
   if ((checks ?? subject.checks) === "local") {
     if (frees === "usually" && isSweepDue(communicator)) sweep(communicator, operation);
     if (subject.refusal !== null) throw subject.refusal;
@@ -445,7 +451,6 @@ const localChecks = new WeakMap<Communicator, number>();
 
 /** Count a local check, whether it will succeed or not: all ranks are at the same number. */
 function isSweepDue(communicator: Communicator): boolean {
-  if (communicator.isFreed) return false;
   if (communicator.size === 1) return hasNewlyQueued(communicator);
   const count = (localChecks.get(communicator) ?? 0) + 1;
   localChecks.set(communicator, count % LOCAL_CHECKS_PER_SWEEP);

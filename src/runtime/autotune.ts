@@ -92,8 +92,13 @@ function measureAll<Operands, Plan extends OperationPlan, Trial>(
   }
 }
 
+/** What is measured more often than this is a mistake. */
+const MOST_REPETITIONS = 2 ** 20;
+
 /** Refuse what is no number of measurements. */
 function checkRepetitions(repetitions: number): void {
-  if (Number.isInteger(repetitions) && repetitions >= 1) return;
-  throw new RangeError(`repetitions must be a whole number from 1; got ${describe(repetitions)}.`);
+  if (Number.isInteger(repetitions) && repetitions >= 1 && repetitions <= MOST_REPETITIONS) return;
+  throw new RangeError(
+    `repetitions must be a whole number from 1 to ${MOST_REPETITIONS}; got ${describe(repetitions)}.`,
+  );
 }

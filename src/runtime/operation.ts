@@ -148,12 +148,25 @@ export function checkStream(stream: unknown, { device, stream: own }: Runtime): 
   }
 }
 
+/** How many operations of each name a runtime has had. */
+const counts = new WeakMap<Runtime, Map<string, number>>();
+
+/** Which one of its name a new operation is, as a fact: ranks make them together, so that all count alike. */
+function nextOf(runtime: Runtime, name: string): Facts {
+  const ofRuntime = counts.get(runtime) ?? new Map<string, number>();
+  const count = (ofRuntime.get(name) ?? 0) + 1;
+  counts.set(runtime, ofRuntime.set(name, count));
+  return { [`which ${name} it is, in the order in which they were made`]: count };
+}
+
 /** An operation that is checked once, planned once, and executed often, on other operands if they are alike. */
 export class CollectiveOperation<Operands, Plan extends OperationPlan> implements Disposable {
   readonly #runtime: Runtime;
   readonly #name: string;
   readonly #settings: OperationSettings;
   readonly #account: Account<Plan>;
+  /** What tells it from others of its name, which some ranks may be at. */
+  readonly #identity: Facts;
   #operands: Operands | null;
   readonly #titles = new Map<string, string>();
   #plan: Plan | null = null;
@@ -166,6 +179,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
     const checked = checkTogether(runtime, `new ${name}`, check);
     this.#runtime = runtime;
     this.#name = name;
+    this.#identity = nextOf(runtime, name);
     this.#settings = checked.settings ?? {};
     this.#operands = checked.operands;
     this.#account = new Account(runtime, `${name}.execute`, checked);
@@ -201,7 +215,7 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   agree<T extends { readonly facts?: Facts }>(method: string, check: () => T): T {
     return checkTogether(this.#runtime, this.#titleOf(method), () => {
       this.checkAlive(`${method}()`);
-      return check();
+      return this.#identified(check());
     });
   }
 
@@ -246,9 +260,13 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
       stream = given.stream ?? this.#settings.stream ?? null;
       checkStream(stream, this.#runtime);
       const [plan, operands] = this.ready(method);
-      return prepare(plan, operands, stream, given);
+      return this.#identified(prepare(plan, operands, stream, given));
     }, agreeOnExecution);
     return this.#account.run(stream, run);
+  }
+
+  #identified<T extends { readonly facts?: Facts }>(found: T): T {
+    return { ...found, facts: found.facts ? { ...this.#identity, ...found.facts } : this.#identity };
   }
 
   /** Plan and operands, for a method that needs both. Local. */
@@ -343,7 +361,8 @@ export class CollectiveOperation<Operands, Plan extends OperationPlan> implement
   free(): void {
     if (this.#isFreed) return;
     this[Symbol.dispose]();
-    if (!this.#runtime.isFinalized) this.#runtime.collect();
+    const { isFinalized, communicator } = this.#runtime;
+    if (!isFinalized && !communicator.isFreed) this.#runtime.collect();
   }
 
   /** As {@linkcode free}, but local: what must be freed by all ranks together is freed at the next collective point. */

@@ -34,7 +34,8 @@ export interface WatchedState {
 
 /**
  * A line for each rank of this machine: where it waits, at which line, in the how manieth collective call; and whether it
- * has not come to this rank's call yet, or is in another one in its place. Runs in a thread, where it sees nothing of this module.
+ * has not come to this rank's call yet, or is in another one, in its place or in another communicator. Runs in a thread,
+ * where it sees nothing of this module.
  */
 export function describeRanks(
   words: Int32Array,
@@ -52,12 +53,19 @@ export function describeRanks(
     const messages = mine[fields.MESSAGES + i] - rank[fields.MESSAGES + me];
     return messages > 0 ? `; NCCL waits for ${messages} of its messages` : "";
   };
+  /** What is counted by itself in a communicator: calls in the background, and operations that are no calls of MPI. */
+  const sortOf = (rank: Int32Array) => /^(MPI_I?)?/.exec(names.get(rank[fields.FUNCTION]) ?? "")![0];
+  const inOther = (rank: Int32Array) => {
+    const [theirs, ours] = [rank[fields.SCOPE], mine[fields.SCOPE]];
+    const isOther = theirs !== 0 && ours !== 0 && theirs !== ours && sortOf(rank) === sortOf(mine);
+    return isOther ? ` in another communicator than rank ${mine[fields.RANK]}` : "";
+  };
   const lines = Array.from({ length: ranks }, (_, i) => {
     const rank = words.subarray((i + 1) * page.words, (i + 2) * page.words);
     const [turn, myTurn] = [rank[fields.TURN], mine[fields.TURN]];
     const isSameScope = rank[fields.SCOPE] === mine[fields.SCOPE] && mine[fields.SCOPE] !== 0 && myTurn > 0 && turn > 0;
     const where = placeOf(rank) + describeLine(rank, fields);
-    const number = turn > 0 ? `, collective call ${turn}` : "";
+    const number = (turn > 0 ? `, collective call ${turn}` : "") + inOther(rank);
     const who = `  rank ${rank[fields.RANK]}`;
     if (rank[fields.STATE] === 0) return "  a rank that has not started MPI, or not by distmath";
     if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init${describeLine(rank, fields)}`;

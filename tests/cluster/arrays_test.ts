@@ -721,6 +721,11 @@ misuse(RangeError, [
 
 misuse(DTypeError, [
   [
+    "a value that is no number",
+    (r) => DistributedArray.full(r, [3], Slab.X, Symbol("three") as never, { dtype: "uint8" }),
+    "uint8 takes whole numbers from 0 to 255, not Symbol(three).",
+  ],
+  [
     "a fraction for integers",
     (r) => DistributedArray.full(r, [3], Slab.X, 1.5, { dtype: "int32" }),
     "int32 takes whole numbers from -2147483648 to 2147483647, not 1.5.",

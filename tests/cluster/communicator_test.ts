@@ -180,6 +180,13 @@ clusterTest("gatherV(), allGatherV(), scatterV() take parts of any length", ({ c
   assertEquals(into, expected);
   const scattered = world.scatterV(rank === 0 ? into : null, new Float64Array(counts[rank]), { counts, displacements });
   assertEquals(scattered, part(rank));
+
+  // Of one rank, too.
+  const alone = world.split(rank)!;
+  const gathered = alone.allGatherV(Int32Array.of(7, 8), { counts: [2], displacements: [3] });
+  assertEquals(gathered, Int32Array.of(0, 0, 0, 7, 8));
+  assertEquals(alone.allGatherV(gathered.subarray(3), { counts: [2], displacements: [3], into: gathered }), gathered);
+  alone.free();
 });
 
 clusterTest("allGather() and allGatherV() can gather in place", ({ communicator: world }) => {
@@ -417,6 +424,10 @@ clusterTest("ibarrier() and iallGatherV() complete in the background", async ({ 
   const request = world.iallGatherV(new Float32Array(rank + 1).fill(rank), { counts });
   await world.ibarrier();
   assertEquals(numbers(await request), range(size).flatMap((part) => Array(part + 1).fill(part)));
+  const alone = world.split(rank)!;
+  const gathered = alone.iallGatherV(Int32Array.of(7, 8), { counts: [2], displacements: [3] });
+  assertEquals(await gathered, Int32Array.of(0, 0, 0, 7, 8));
+  alone.free();
 });
 
 clusterTest("collective calls in the background give what the blocking ones do", async ({ communicator: world }) => {

@@ -141,6 +141,12 @@ clusterTest("operands of other distributions are redistributed, if that is asked
       a.assign(DistributedArray.generate(runtime, [7, 5], from, (i, j) => i - j, { memory }));
     }
   }
+  // What has fewer dimensions is moved to where it is repeated, also as large as it is.
+  using vector = DistributedArray.generate(runtime, [5], Slab.X, (j) => j, { memory });
+  for (const rows of [1, 3]) {
+    using target = DistributedArray.zeros(runtime, [rows, 5], Slab.X, { memory });
+    assertEquals(whole(target.assign(vector)), table(rows, 5, (_, j) => j));
+  }
   // Slices of one array, which is written: all of them are read before.
   for (const distribution of distributions(runtime.size)) {
     using u = DistributedArray.generate(runtime, [7, 5], distribution, (i, j) => i * i + j, { memory });

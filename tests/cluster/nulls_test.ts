@@ -2,6 +2,7 @@
 import { assertThrows } from "@std/assert";
 import {
   DistributedArray,
+  evaluate,
   geadd,
   inferDistribution,
   Matmul,
@@ -56,7 +57,19 @@ const calls: Record<string, [Call, string]> = {
       product.plan();
       product.autotune({ repetitions });
     },
-    "repetitions must be a whole number from 1; got null",
+    "repetitions must be a whole number from 1 to 1048576; got null",
+  ],
+  communicationSmCount: [
+    (_, a, communicationSmCount) => matmul(a, a, { communicationSmCount }),
+    "communicationSmCount must be a whole number from 1 to 2147483647; got null",
+  ],
+  resultAmax: [
+    (_, a, resultAmax) => matmul(a, a, { resultAmax }),
+    "resultAmax must be true or false; got null",
+  ],
+  "evaluate's operands": [
+    (_1, _2, operands) => evaluate((x) => x.add(1), operands),
+    "evaluate takes a function of terms and a list of operands",
   ],
 };
 

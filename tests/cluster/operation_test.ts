@@ -110,6 +110,34 @@ clusterTest("an execution that is measured takes as long as its slowest rank", o
   assert(typeof seconds === "number" && seconds >= 0.049, `${seconds}`);
 });
 
+clusterTest("ranks that are at different operations of one kind fail alike", { ranks: [2, 3] }, (runtime) => {
+  const filled = (size: number) => DistributedArray.full(runtime, [size, size], Slab.X, 1);
+  const isFirst = runtime.rank === 0;
+  const options = { distribution: Slab.X } as const;
+  const fields = [8, 8].map((size) => DistributedArray.random(runtime, [size, size], Slab.X, { dtype: "complex128" }));
+  const pairs = {
+    Matmul: [8, 16].map((size) => new Matmul(filled(size), filled(size), options)),
+    FFT: fields.map((field) => new FFT(field)),
+    Redistribution: [8, 8].map((size) => new Redistribution(filled(size), Slab.Y)),
+  };
+  for (const [name, pair] of Object.entries(pairs)) {
+    const [one, other] = pair as Matmul[];
+    const differs = (run: (operation: Matmul) => unknown, method: string) => {
+      const message = `${name}.${method}: the ranks disagree on which ${name} it is`;
+      assertThrowsEverywhere(runtime, () => run(isFirst ? one : other), CollectiveError, message);
+    };
+    differs((operation) => operation.plan(), "plan");
+    one.plan();
+    other.plan();
+    differs((operation) => operation.execute(), "execute");
+    // Both are as good as before.
+    for (const operation of [one, other]) {
+      operation.execute().free();
+      operation.free();
+    }
+  }
+});
+
 clusterTest("such an operation fails on every rank or on none", { ranks: [2, 3] }, (runtime) => {
   const filled = (value: number, slab = Slab.X) => DistributedArray.full(runtime, [6, 4], slab, value);
   const isFirst = runtime.rank === 0;

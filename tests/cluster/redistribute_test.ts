@@ -524,7 +524,7 @@ clusterTest("autotune measures each way that elements can go, and takes the fast
   assert(into.execute() === c);
   check(c);
   const wrong = () => plan.autotune({ repetitions: 0 });
-  assertThrowsEverywhere(runtime, wrong, RangeError, "repetitions must be a whole number from 1; got 0");
+  assertThrowsEverywhere(runtime, wrong, RangeError, "repetitions must be a whole number from 1 to 1048576; got 0");
   plan.releaseOperands();
   assertThrowsEverywhere(runtime, () => plan.autotune(), StateError, "after releaseOperands()");
 });

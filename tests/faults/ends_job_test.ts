@@ -1,5 +1,5 @@
 /** A job ends as a whole, soon, and with the right exit code, whatever happens on one of its ranks. */
-import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
@@ -11,6 +11,7 @@ import {
   slowdown,
   testUnderEveryMpi,
 } from "../mpi_installations.ts";
+import { lineOf } from "../script_lines.ts";
 import { finish, main, start, temporaryFolder } from "../system/command.ts";
 import { assertCleanEnd, MEMORY_AT_START } from "./clean_end.ts";
 import { until } from "./processes.ts";
@@ -117,6 +118,32 @@ testUnderEveryMpi("a rank that fails before MPI starts ends the job while anothe
   assertEquals(occurrences(result.output, "has started"), 0, result.output);
 });
 
+/** Run a script on two ranks, with less patience than usual. */
+const runImpatient = (mpi: MpiInstallation, ...script: string[]) =>
+  main(["run", "--mpirun", mpi.mpirun, "-n", "2", ...script], { env: { DISTMATH_PATIENCE_SECONDS: "2" } });
+
+testUnderEveryMpi(
+  "run ends the job of a rank that ends well without distmath while another one starts MPI",
+  async (mpi) => {
+    const script = fixture("ends_without_distmath");
+    const { code, stdout, stderr } = await runImpatient(mpi, script);
+    assertEquals(code, 1, stderr);
+    const place = `rank 0 waits in MPI_Init at ${lineOf(script, "initialize()").source}`;
+    const told =
+      `error: rank 1 ended the job with exit code 1: it ended before it started MPI, and ${place} for rank 1; `;
+    assertMatch(stderr, RegExp(`^${told}`, "m"));
+    const seconds = (Date.now() - Number(/fault at (\d+)/.exec(stdout)?.[1])) / 1000;
+    assert(seconds < 10 * slowdown(), `${seconds} s`);
+  },
+);
+
+testUnderEveryMpi("run waits for a rank that starts MPI late, and for none that does not", async (mpi) => {
+  for (const how of ["joins", "well"]) {
+    const { code, stderr } = await runImpatient(mpi, fixture("imports_only"), how, "3000");
+    assertEquals([code, stderr], [0, ""]);
+  }
+});
+
 testUnderEveryMpi("MPI starts after an error that the script handles", async (mpi) => {
   const { code, output } = await run(mpi, "fails_early", "handles");
   assertEquals(code, 0, output);
@@ -198,9 +225,7 @@ const TOLD = [
 
 /** Run a script that prints it, and lives for longer than `run` is patient with launchers. */
 const runPrinting = (mpi: MpiInstallation, code: string) =>
-  main(["run", "--mpirun", mpi.mpirun, "-n", "2", fixture("prints_ends"), code, TOLD.join("\n")], {
-    env: { DISTMATH_PATIENCE_SECONDS: "2" },
-  });
+  runImpatient(mpi, fixture("prints_ends"), code, TOLD.join("\n"));
 
 testUnderEveryMpi("run ends no job for what a script prints, and shows all of it", async (mpi) => {
   const { code, stdout, stderr } = await runPrinting(mpi, "0");

@@ -133,11 +133,13 @@ function gathered(local: LocalArray, runs: readonly (readonly Run[])[], stream: 
 }
 
 function unlike(name: string, own: Distribution, result: Distribution): DistributionError {
+  const isAsLarge = own.globalShape?.join() === result.globalShape?.join();
+  const remedy = isAsLarge
+    ? "Bring them together with redistribute() (elementwise functions do with { redistribute: true })."
+    : "Have the one that is repeated on all ranks: operand.redistribute(Replicated).";
+  const [there, here] = [show(result), show(own)];
   return new DistributionError(
-    `${name}: the operands are distributed differently, ${show(result)} and ${
-      show(own)
-    }, so that ranks lack elements ` +
-      `that they need. Bring them together with redistribute() (elementwise functions do with { redistribute: true }), ` +
-      `or have the smaller one Replicated.`,
+    `${name}: the operands are distributed differently, ${there} and ${here}, so that ranks lack elements that they need. ` +
+      remedy,
   );
 }

@@ -78,7 +78,7 @@ export function evaluate<T extends DType = DType>(
   const given = items ?? [];
   return DistributedArray.of(expressed("evaluate", given, options, () => {
     check();
-    if (typeof make !== "function" || items === null) {
+    if (typeof make !== "function" || items === null || items.length === 0) {
       throw new TypeError(
         `evaluate takes a function of terms and a list of operands, such as evaluate((a, b) => a.add(b), [x, y]).`,
       );

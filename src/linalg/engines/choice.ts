@@ -8,7 +8,7 @@
  */
 import { type DType, dtypeInfo, dtypes } from "../../dtype/dtype.ts";
 import { ConfigurationError, DTypeError } from "../../errors.ts";
-import { checkBoolean, checkName } from "../../options.ts";
+import { checkBoolean, checkName, describe } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { CheckedProduct, OrderChoice } from "../matmul/checked_product.ts";
 import { isCheaper } from "./cost.ts";
@@ -238,9 +238,7 @@ export function chooseEngine(
   const { algorithm, communicationSmCount, communicationType, allowMulticast } = options;
   const own = enginesFor(runtime, options.engine);
   checkName("algorithm", algorithm, algorithmNames());
-  if (communicationSmCount !== undefined && !(Number.isInteger(communicationSmCount) && communicationSmCount > 0)) {
-    throw new RangeError(`communicationSmCount must be a whole number from 1; got ${communicationSmCount}.`);
-  }
+  if (communicationSmCount !== undefined) checkSmCount(communicationSmCount);
   checkBoolean("allowMulticast", allowMulticast);
   checkCommunicationType(communicationType, product);
   const request = requestOf(product, epilog, options);
@@ -250,6 +248,16 @@ export function chooseEngine(
   const [refusing] = own.toSorted((one, other) => Number(has(other, request)) - Number(has(one, request)));
   const { reason, instead } = refusalOf(refusing, runtime, request)!;
   throw new ConfigurationError(`engine ${refusing.name}: ${reason}. ${instead}`);
+}
+
+/** cuBLASMp takes it as an int32. */
+const MOST_MULTIPROCESSORS = 2 ** 31 - 1;
+
+function checkSmCount(count: number): void {
+  if (Number.isInteger(count) && count >= 1 && count <= MOST_MULTIPROCESSORS) return;
+  throw new RangeError(
+    `communicationSmCount must be a whole number from 1 to ${MOST_MULTIPROCESSORS}; got ${describe(count)}.`,
+  );
 }
 
 function has({ algorithms }: MatmulEngine, { algorithm }: EngineRequest): boolean {

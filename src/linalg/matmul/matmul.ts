@@ -8,7 +8,7 @@ import type { DistributedArray } from "../../array/distributed_array.ts";
 import type { CommunicationMatrix } from "../../distribution/mod.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
-import { readOptions } from "../../options.ts";
+import { checkBoolean, readOptions } from "../../options.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
 import type { Facts } from "../../runtime/agreement.ts";
 import { autotune, type Tuning } from "../../runtime/autotune.ts";
@@ -590,6 +590,7 @@ function planFacts(epilog: Epilog, inputs: EpilogValues, options: PlanOptions): 
 /** There is nobody to take other outputs than D. */
 function checkOutputs(options: MatmulOptions): void {
   const name = epilogNamed(options.epilog);
+  checkBoolean("resultAmax", options.resultAmax);
   const epilog = describeEpilog(name, { auxDType: "float32", resultAmax: options.resultAmax ?? false });
   if (!hasExtraOutputs(epilog)) return;
   const what = epilog.resultAmax ? "resultAmax" : `epilog ${name}`;

@@ -16,7 +16,7 @@ import { checkAlive } from "../../array/base_array.ts";
 import { DistributedArray } from "../../array/distributed_array.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { DTypeError, ShapeError } from "../../errors.ts";
-import { keysOf, readOptions } from "../../options.ts";
+import { describe, keysOf, readOptions } from "../../options.ts";
 
 /** What shares a scale, see the module's table. */
 export type ScaleMode = "tensor" | "outer_vector" | "vector_128" | "block_128x128";
@@ -237,19 +237,15 @@ export function scaleFacts(values: QuantizationValues): Record<string, unknown> 
 export function scaleOf(name: string, scale: QuantizationScale): number {
   const value = typeof scale === "number" ? scale : scale?.length === 1 ? scale[0] : undefined;
   if (typeof value !== "number") {
-    throw new TypeError(`${name} must be one number a tensor: a number or an array of one; got ${describe(scale)}.`);
+    const given = scale instanceof Float32Array ? `an array of ${scale.length}` : describe(scale);
+    throw new TypeError(`${name} must be one number a tensor: a number or an array of one; got ${given}.`);
   }
-  if (!(value > 0 && value < Infinity)) {
-    throw new RangeError(`${name} must be positive and finite; got ${value}.`);
+  // GPUs take it as one.
+  const rounded = Math.fround(value);
+  if (!(rounded > 0 && rounded < Infinity)) {
+    throw new RangeError(`${name} must be positive and finite as a float32; got ${value}.`);
   }
   return value;
-}
-
-function describe(value: unknown): string {
-  if (value instanceof DistributedArray) return `a DistributedArray of shape [${value.shape}]`;
-  return ArrayBuffer.isView(value) || Array.isArray(value)
-    ? `an array of ${(value as unknown as ArrayLike<unknown>).length}`
-    : String(value);
 }
 
 function list(names: readonly ("a" | "b" | "c" | "d")[], types: OperandTypes): string {

@@ -29,7 +29,7 @@ Deno.test("other matrices must have none", () => {
 
 Deno.test("a scale must be one positive finite number", () => {
   const types = { ...NARROW, d: "float16" } as const;
-  for (const bad of [0, -1, Infinity, NaN]) {
+  for (const bad of [0, -1, Infinity, NaN, 1e39, 1e-60]) {
     assertThrows(() => quantizationValues({ a: bad, b: 1 }, types), RangeError, "positive and finite");
   }
   assertThrows(() => quantizationValues({ a: Float32Array.of(1, 2), b: 1 }, types), TypeError, "an array of 2");

@@ -41,12 +41,35 @@ Deno.test("describeRanks() tells who has not arrived, who is elsewhere, and whos
     "  rank 2 waits in MPI_Bcast, collective call 12: the calls do not match",
     "  rank 3 waits in MPI_Allreduce, collective call 10: it has not arrived",
     "  rank 4 waits in MPI_Allreduce, collective call 13: it is ahead",
-    "  rank 5 waits in MPI_Bcast, collective call 3",
+    "  rank 5 waits in MPI_Bcast, collective call 3 in another communicator than rank 0",
     "  rank 6 waits in matmul > MPI_Allreduce, collective call 12",
     "  rank 7 waits in a native function",
     "  rank 8 has not arrived: it is in no call that waits",
   ]);
   assertEquals(describe(new Int32Array(2 * width), 1), ["  a rank that has not started MPI, or not by distmath"]);
+});
+
+Deno.test("describeRanks() tells who is in another communicator, but not of what is counted by itself in one", () => {
+  const names = namesOfFunctions();
+  const rank = (name: string, SCOPE: number, TURN = 1, CALLS = 1) => ({ CALLS, FUNCTION: hashOf(name), SCOPE, TURN });
+  const words = pageOfRanks([
+    rank("MPI_Barrier", 5),
+    rank("MPI_Barrier", 6),
+    rank("MPI_Recv", 6, 0),
+    rank("MPI_Barrier", 6, 1, 2),
+    rank("MPI_Ibarrier", 7),
+    rank("MPI_Comm_create_group", 0),
+  ]);
+  const page = { byteLength: words.byteLength, words: width, fields, ranks: 6, own: width };
+  assertEquals(describeRanks(words, page, names).split("\n"), [
+    "  rank 0 waits in MPI_Barrier, collective call 1",
+    "  rank 1 waits in MPI_Barrier, collective call 1 in another communicator than rank 0",
+    "  rank 2 waits in MPI_Recv in another communicator than rank 0",
+    "  rank 3 has not arrived: it is in no call that waits; its last one was MPI_Barrier, collective call 1 in another " +
+    "communicator than rank 0",
+    "  rank 4 waits in MPI_Ibarrier, collective call 1",
+    "  rank 5 waits in MPI_Comm_create_group, collective call 1",
+  ]);
 });
 
 Deno.test("describeRanks() tells the line of the script, or which call before had one that was looked for", () => {

@@ -186,7 +186,7 @@ export class CufftMpPlan implements FFTEnginePlan {
   }
 
   #allocate(bytes: number): SymmetricBuffer {
-    const wish = { bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null } as const;
+    const wish = { bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null } as const;
     const { buffer } = allocateSymmetric(this.#runtime, () => wish);
     this.#held.push(buffer);
     return buffer;

@@ -503,7 +503,7 @@ export class StagedPlan implements FFTEnginePlan {
       const { target: dtype } = this.#operations[i - 1];
       const shapes = Array.from({ length: this.#runtime.size }, (_, rank) => step.from.ranges(rank).map(countOf));
       const bytes = Math.max(...shapes.map(sizeOfShape)) * dtypeInfo(dtype).itemSize;
-      const wish = { bytes, backend: "nccl", makeSymmetric: true, facts: {}, offer: null } as const;
+      const wish = { bytes, backend: "nccl", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null } as const;
       try {
         const { buffer } = allocateSymmetric(this.#runtime, () => wish);
         landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes.map((shape) => ({ shape }))));

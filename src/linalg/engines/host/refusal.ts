@@ -5,13 +5,14 @@
  */
 import { dtypeInfo, isNarrowFloat } from "../../../dtype/dtype.ts";
 import { type Epilog, needsRealNumbers } from "../../matmul/epilog.ts";
-import type { MatmulProblem, Matrix } from "../../matmul/problem.ts";
+import { isEmpty, type MatmulProblem, type Matrix } from "../../matmul/problem.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 
 /** BLAS and ScaLAPACK count rows and columns in 32 bits. */
 const LARGEST_EXTENT = 2 ** 31 - 1;
 
-function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Refusal | null {
+function refuseMatrices(problem: MatmulProblem): Refusal | null {
+  const { a, b, c, d, m, n, k, accumulator } = problem;
   for (const { dtype } of [a, b, c, d].filter((matrix): matrix is Matrix => matrix !== null)) {
     if (dtypeInfo(dtype).isInteger) {
       return { reason: `integers (${dtype}) cannot be multiplied`, instead: "Convert to float32 or float64." };
@@ -24,7 +25,7 @@ function refuseMatrices({ a, b, c, d, m, n, k, accumulator }: MatmulProblem): Re
     }
   }
   const largest = Math.max(m, n, k);
-  if (largest > LARGEST_EXTENT) {
+  if (largest > LARGEST_EXTENT && !isEmpty(problem)) {
     return {
       reason: `a matrix of extent ${largest} cannot be multiplied: BLAS counts in 32 bits, up to ${LARGEST_EXTENT}`,
       instead: "Multiply it in slices.",

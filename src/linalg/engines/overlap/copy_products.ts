@@ -83,7 +83,7 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
   const bytes = exchangeBytes(problem, variant);
   const { buffer: exchange } = allocateSymmetric(
     runtime,
-    () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }),
+    () => ({ bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null }),
   );
   const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
   let product!: CopyEngineProduct;

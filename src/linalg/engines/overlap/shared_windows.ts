@@ -33,10 +33,17 @@ export function useWindows(runtime: Runtime, bytes: number): Use<Windows> {
   const { communicator, rank, size } = runtime;
   if (size === 1) return { value: aloneWindows(), [Symbol.dispose]() {} };
   const rounded = roundedUp(bytes);
-  const request = { bytes: sharedWindowBytes(size, bytes), backend: "mpi", makeSymmetric: false, facts: {} } as const;
+  const request = {
+    bytes: sharedWindowBytes(size, bytes),
+    backend: "mpi",
+    makeSymmetric: false,
+    isOfPlan: true,
+    facts: {},
+    offer: null,
+  } as const;
   const shared = useShared(communicator, `overlap windows of ${rounded} bytes`, () => {
     try {
-      const { buffer } = allocateSymmetric(runtime, () => ({ ...request, offer: null }));
+      const { buffer } = allocateSymmetric(runtime, () => request);
       const layout = { rank, size, flags: flagsFor(size), windowBytes: rounded };
       // MPI may have something to go on with that the rank that is waited for needs.
       const progress = () => void communicator.probeNow();

@@ -62,7 +62,10 @@ function makeProduct(
   const patienceSeconds = patienceFor(runtime, PATIENCE_SECONDS);
   const problem = problemOf(rank);
   const symmetric = (bytes: number) =>
-    allocateSymmetric(runtime, () => ({ bytes, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }))
+    allocateSymmetric(
+      runtime,
+      () => ({ bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null }),
+    )
       .buffer;
   const exchange = symmetric(exchangeLayout(problem, variant).bytes);
   const { kind, m, n, dtype } = problem;
