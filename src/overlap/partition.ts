@@ -90,9 +90,20 @@ export function lengthOf({ start, end }: Part): number {
   return end - start;
 }
 
-/** Cut a part into pieces that differ by at most one. */
-export function piecesOf({ start, end }: Part, count: number): Part[] {
-  return evenParts(end - start, count).map((piece) => ({ start: start + piece.start, end: start + piece.end }));
+/** Tiles of products are powers of two, up to 256 wide, of which a GPU multiplies at least two at a time. */
+const TILES = 512;
+
+/**
+ * Cut a part into pieces of some weights. They begin at multiples of some tiles from where the part begins, or of so small a
+ * power of two that there are two for each piece: products of part of a tile, or of what begins anywhere, take longer.
+ */
+export function piecesOf({ start, end }: Part, weights: readonly number[]): Part[] {
+  const [extent, total] = [end - start, weights.reduce((sum, weight) => sum + weight)];
+  const unit = Math.min(TILES, 2 ** Math.floor(Math.log2(Math.max(1, extent / (2 * weights.length)))));
+  const units = Math.ceil(extent / unit);
+  let weight = 0;
+  const ends = weights.map((own) => start + Math.min(extent, unit * Math.round((weight += own) / total * units)));
+  return ends.map((end, i) => ({ start: ends[i - 1] ?? start, end }));
 }
 
 /** The ranks after one, in the order in which they follow it. */

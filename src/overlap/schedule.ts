@@ -138,8 +138,8 @@ export const REDUCE_WAYS: readonly ReduceWay[] = ["ring", "relay", "scatter"];
 export interface Variant {
   /** How things travel. */
   readonly way: GatherWay | ReduceWay;
-  /** Into how many pieces each part is cut. */
-  readonly pieces?: number;
+  /** Into how many pieces each part is cut, or how heavy they are beside each other. */
+  readonly pieces?: number | readonly number[];
   /** For sums: whether something of the user's is added to the result. */
   readonly hasAddend?: boolean;
   /** For sums that are passed on: whether products can be added to what lies elsewhere than they go. */
@@ -152,17 +152,20 @@ type Given<T> = T extends ScheduleStep ? Omit<T, "after" | "stream"> & Partial<C
 /** What a rank does. */
 export function scheduleOf(partition: Partition, rank: number, variant: Variant): Schedule {
   const { way, pieces = 1, hasAddend = false, canAddApart = false } = variant;
-  if (!(Number.isInteger(pieces) && pieces >= 1)) {
-    throw new RangeError(`A part is cut into 1, 2, … pieces, not ${pieces}.`);
-  }
+  const weights = typeof pieces === "number" ? equalWeights(pieces) : pieces;
   const isGather = partition.kind === "gather";
   const ways: readonly string[] = isGather ? GATHER_WAYS : REDUCE_WAYS;
   if (!ways.includes(way)) throw new RangeError(`${partition.kind} can go by ${ways.join(", ")}, not by ${way}.`);
-  const maker = new Maker(partition, rank, pieces);
+  const maker = new Maker(partition, rank, weights);
   if (isGather) maker.gather(way as GatherWay);
   else maker.reduce(way as ReduceWay, hasAddend, canAddApart);
-  const name = pieces === 1 ? way : `${way}, ${pieces} pieces a part`;
+  const name = weights.length === 1 ? way : `${way}, ${weights.length} pieces a part`;
   return { partition, variant: name, rank, steps: maker.steps, parities: 2, ...maker.room };
+}
+
+function equalWeights(pieces: number): number[] {
+  if (Number.isInteger(pieces) && pieces >= 1) return Array(pieces).fill(1);
+  throw new RangeError(`A part is cut into 1, 2, … pieces, not ${pieces}.`);
 }
 
 /** The schedules of all ranks. */
@@ -191,13 +194,15 @@ class Maker {
   room: Pick<Schedule, "windowLines" | "flags"> = { windowLines: 0, flags: 0 };
   readonly #partition: Partition;
   readonly #rank: number;
-  readonly #pieces: number;
+  readonly #weights: readonly number[];
   readonly #largest: number;
+  /** The step after which each piece of the rank's own part of a sum is there. */
+  readonly #summed: number[] = [];
 
-  constructor(partition: Partition, rank: number, pieces: number) {
+  constructor(partition: Partition, rank: number, weights: readonly number[]) {
     this.#partition = partition;
     this.#rank = rank;
-    this.#pieces = pieces;
+    this.#weights = weights;
     this.#largest = Math.max(...partition.parts.map(lengthOf));
   }
 
@@ -299,7 +304,7 @@ class Maker {
         this.#signal(1, next, flag, made);
       });
     });
-    this.#each(self, (range, flag) => {
+    this.#sum((range, flag) => {
       const result = this.#result(range);
       const sum = inWindow(self, self, range);
       const isEmpty = lengthOf(range) === 0;
@@ -349,7 +354,7 @@ class Maker {
       });
     }
     const peers = others(self, size);
-    this.#each(self, (range, _flag, piece) => {
+    this.#sum((range, _flag, piece) => {
       const isEmpty = lengthOf(range) === 0;
       const to = this.#result(range);
       if (!isEmpty) this.#step({ kind: "gemm", range, factor: null, to, adds: "addend" });
@@ -359,19 +364,27 @@ class Maker {
     });
   }
 
-  /** The rank's part of the sum to all others, and theirs to this rank. */
+  /** The pieces of the rank's own part of a sum. */
+  #sum(visit: (range: Part, flag: number, piece: number) => void): void {
+    this.#each(this.#rank, (range, flag, piece) => {
+      visit(range, flag, piece);
+      this.#summed.push(this.steps.length - 1);
+    });
+  }
+
+  /** The rank's part of the sum to all others, piece by piece as they are there, and theirs to this rank. */
   #spread(way: ReduceWay, base: number, flags: number): void {
     const { size, parts } = this.#partition;
     const self = this.#rank;
-    const last = this.steps.length - 1;
     const place = (rank: number, owner: number, { start, end }: Part): MemoryLines => {
       const at = way === "relay" ? start - parts[owner].start : base + start;
       return { rank, memory: "window", at, lines: end - start };
     };
     for (const peer of others(self, size).toReversed()) {
-      this.#each(self, (range, flag) => {
+      this.#each(self, (range, flag, piece) => {
         if (way === "relay") return void this.#signal(0, peer, flags + flag);
-        if (lengthOf(range) > 0) this.#copy(range, this.#result(range), place(peer, self, range), [last]);
+        const after = [this.#summed[piece]];
+        if (lengthOf(range) > 0) this.#copy(range, this.#result(range), place(peer, self, range), after);
         this.#signal(1, peer, flags + flag);
       });
     }
@@ -384,9 +397,13 @@ class Maker {
     }
   }
 
+  get #pieces(): number {
+    return this.#weights.length;
+  }
+
   /** The pieces of a rank's part, and the flag of each. */
   #each(owner: number, visit: (range: Part, flag: number, piece: number) => void): void {
-    piecesOf(this.#partition.parts[owner], this.#pieces).forEach((range, piece) =>
+    piecesOf(this.#partition.parts[owner], this.#weights).forEach((range, piece) =>
       visit(range, owner * this.#pieces + piece, piece)
     );
   }

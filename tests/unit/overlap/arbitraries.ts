@@ -44,7 +44,7 @@ export const partitions: fc.Arbitrary<Partition> = fc.integer({ min: 1, max: 8 }
 export const variantsOf = ({ kind }: Partition): fc.Arbitrary<Variant> =>
   fc.record({
     way: fc.constantFrom<Variant["way"]>(...(kind === "gather" ? GATHER_WAYS : REDUCE_WAYS)),
-    pieces: fc.integer({ min: 1, max: 3 }),
+    pieces: fc.oneof(fc.integer({ min: 1, max: 3 }), fc.constantFrom([3, 4, 1], [1, 2])),
     hasAddend: fc.boolean(),
     canAddApart: fc.boolean(),
   });

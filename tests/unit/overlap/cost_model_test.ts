@@ -47,7 +47,7 @@ Deno.test("what takes longer to travel is waited for, and is the limit", () => {
   assertEquals(limitOf(gather, slow, 1), 100);
   assertEquals(limitOf(gather, SIMPLE, 1), 40);
   // In pieces, the first is multiplied while the second one comes.
-  assertEquals(durationOf(predictStages(gather, { way: "push", pieces: 2 }, slow, 1)), 110);
+  assertEquals(durationOf(predictStages(gather, { way: "push", pieces: 2 }, slow, 1)), 108);
 });
 
 Deno.test("a rank that does one thing at a time hides nothing", () => {

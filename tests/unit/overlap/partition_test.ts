@@ -55,17 +55,32 @@ Deno.test("all terms of D are made, once; D lies on one rank, or on all", () => 
   }));
 });
 
-Deno.test("parts and pieces follow each other, and differ by at most one", () => {
-  fc.assert(fc.property(fc.nat(1000), fc.integer({ min: 1, max: 8 }), fc.nat(50), (extent, count, start) => {
+Deno.test("parts follow each other, and differ by at most one", () => {
+  fc.assert(fc.property(fc.nat(1000), fc.integer({ min: 1, max: 8 }), (extent, count) => {
     const parts = evenParts(extent, count);
     assertEquals([parts[0].start, parts.at(-1)!.end], [0, extent]);
     for (const [i, part] of parts.entries()) {
       if (i > 0) assertEquals(part.start, parts[i - 1].end);
       assert([Math.floor(extent / count), Math.ceil(extent / count)].includes(lengthOf(part)));
     }
-    const pieces = piecesOf({ start, end: start + extent }, count);
-    assertEquals(pieces, parts.map((part) => ({ start: start + part.start, end: start + part.end })));
   }));
+});
+
+Deno.test("pieces follow each other, are as heavy as they should be, and begin with tiles", () => {
+  const weights = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 5 });
+  fc.assert(fc.property(fc.nat(100000), weights, fc.nat(50), (extent, weights, start) => {
+    const pieces = piecesOf({ start, end: start + extent }, weights);
+    assertEquals(pieces.length, weights.length);
+    assertEquals([pieces[0].start, pieces.at(-1)!.end], [start, start + extent]);
+    const total = weights.reduce((sum, weight) => sum + weight);
+    for (const [i, piece] of pieces.entries()) {
+      if (i > 0) assertEquals(piece.start, pieces[i - 1].end);
+      assert(Math.abs(lengthOf(piece) - extent * weights[i] / total) <= Math.max(1, extent / weights.length));
+      if (extent >= 1024 * weights.length && i > 0) assertEquals((piece.start - start) % 512, 0);
+    }
+  }));
+  assertEquals(piecesOf({ start: 0, end: 5504 }, [1, 1, 1]).map(lengthOf), [2048, 1536, 1920]);
+  assertEquals(piecesOf({ start: 3, end: 16 }, [1, 1]).map(lengthOf), [8, 5]);
 });
 
 Deno.test("what travels is counted in elements of the rank that sends most", () => {

@@ -317,3 +317,15 @@ Deno.test("what a partition has no way for is refused", () => {
   assertEquals(message({ way: "ring" }), "gather can go by push, pull, share, direct, not by ring.");
   assertEquals(message({ way: "push", pieces: 0 }), "A part is cut into 1, 2, … pieces, not 0.");
 });
+
+Deno.test("an all-reduce returns each piece of a sum while the next one is multiplied", () => {
+  const partition = partitionOf({ kind: "all_reduce", extents: { m: 12, n: 12, k: 12 }, size: 2 });
+  const rangeOf = (step: ScheduleStep) => "range" in step ? step.range : null;
+  for (const [way, last] of [["ring", "gemm"], ["scatter", "reduce"]] as const) {
+    const { steps } = scheduleOf(partition, 0, { way, pieces: 3, canAddApart: true });
+    const returned = steps.filter((step) => step.kind === "copy" && step.from.memory === "result");
+    const before = returned.map(({ after }) => steps[after[0]]);
+    assertEquals(before.map(({ kind }) => kind), [last, last, last]);
+    assertEquals(before.map(rangeOf), returned.map(rangeOf));
+  }
+});

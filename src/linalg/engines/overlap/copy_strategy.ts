@@ -46,6 +46,9 @@ const VARIANTS: Readonly<Record<Partition["kind"], Readonly<Record<string, CopyE
   },
   all_reduce: {
     "copies: ring": { way: "ring", pieces: 2 },
+    // What is summed last travels back when there is nothing left to multiply.
+    "copies: ring, 3 pieces": { way: "ring", pieces: [5, 5, 4] },
+    "copies: ring, 4 pieces": { way: "ring", pieces: 4 },
     "copies: scatter": { way: "scatter" },
   },
 };
@@ -127,7 +130,7 @@ export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
     if (isQuantized(d.dtype) && isSum && c !== null) return refuse("a D of 8 bits is not added to twice");
   }
   const named = VARIANTS[kind];
-  const name = request.variant ?? usualCopies(partition, isQuantized(d.dtype));
+  const name = request.variant ?? usualCopies(partition, a.dtype, d.dtype);
   const variant = named[name];
   if (variant === undefined) throw new RangeError(`There is no variant "${name}" of copy engines.`);
   const problemOf = (rank: number): CopyEngineProblem => ({
@@ -143,10 +146,15 @@ export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
   return { strategy, problemOf, variant, name };
 }
 
-/** The variant that measured best: rings between two ranks, whatever the sum; between more of them sums of terms. */
-function usualCopies({ kind, size }: Partition, isNarrow: boolean): string {
+/**
+ * The variant that measured best: rings between two ranks, whatever the sum; between more of them sums of terms. What is
+ * multiplied in little time has more to gain by pieces than it loses.
+ */
+function usualCopies({ kind, size }: Partition, factors: DType, d: DType): string {
   if (kind === "gather") return "copies: push";
-  return isNarrow || size === 2 ? "copies: ring" : "copies: scatter";
+  if (isQuantized(d)) return "copies: ring";
+  if (size > 2) return "copies: scatter";
+  return kind === "all_reduce" && dtypeInfo(factors).itemSize === 2 ? "copies: ring, 3 pieces" : "copies: ring";
 }
 
 /** The variants that are worth measuring, the usual one first. */

@@ -94,7 +94,8 @@ function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
 /**
  * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s, or hardly more: what is gathered, unless
  * it is little or its parts leave many multiprocessors idle at their ends, which cuBLASLt's blocks may not where tiles
- * would (`areFull`); and sums of long rows, but for factors of 8 bits (`bench/results/overlap_copies_h200.json`).
+ * would (`areFull`); sums of long rows; and sums for all ranks, unless they are narrow or little, or their pieces large.
+ * Factors of 8 bits are multiplied sooner than sums travel (`bench/results/overlap_copies_h200.json`).
  */
 export function areCopiesFaster(
   kind: Partition["kind"],
@@ -103,7 +104,10 @@ export function areCopiesFaster(
   areFull = () => false,
 ): boolean {
   if (size !== 2 || m < 2048) return false;
-  if (kind !== "gather") return kind === "reduce" && !isNarrow && k / size >= 14_336;
+  if (kind === "reduce") return !isNarrow && k / size >= 14_336;
+  if (kind === "all_reduce") {
+    return !isNarrow && Math.min(m, n) >= 3072 && Math.max(m, n) <= 16_384 && m * n >= 24 * 2 ** 20;
+  }
   return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size) || !isNarrow && areFull();
 }
 

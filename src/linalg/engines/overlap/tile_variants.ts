@@ -153,15 +153,19 @@ function usualReduce(extents: Extents): string {
 }
 
 function usualAllReduce(extents: Extents): string {
-  const { m, size } = extents;
+  const { m, n, size } = extents;
   // What each rank sends to all others soon fills the links of more than two.
   if (m <= (size === 2 ? 128 : 32)) return "flat, exchange";
   if (m <= 256) return size === 2 ? "narrow, exchange" : "flat";
   if (isSmall(extents)) return "narrow";
   // Sums travel back as well.
-  if (2 * linkShare(extents) > 0.8) return "medium";
+  if (2 * linkShare(extents) > 0.8) return size === 2 ? "wide" : "medium";
   if (size === 2 && arePushesLarge(extents)) return "wide, hybrid both ways";
-  return m <= 2048 ? "wide, hybrid" : isLong(extents) ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
+  return m <= 2048 || m * n <= 8 * 2 ** 20
+    ? "wide, hybrid"
+    : isLong(extents)
+    ? "roomy, hybrid in 4 panels"
+    : "wide, hybrid in 4 panels";
 }
 
 function isLong({ n, k, size }: Extents): boolean {
