@@ -94,8 +94,8 @@ function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
 /**
  * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s, or hardly more: what is gathered, unless
  * it is little or its parts leave many multiprocessors idle at their ends, which cuBLASLt's blocks may not where tiles
- * would (`areFull`); sums of long rows; and sums for all ranks, unless they are narrow or little, or their pieces large.
- * Factors of 8 bits are multiplied sooner than sums travel (`bench/results/overlap_copies_h200.json`).
+ * would (`areFull`); and sums of long rows, but for factors of 8 bits (`bench/results/overlap_copies_h200.json`). Many more
+ * sums for all ranks are faster so where D is not symmetric, and tile kernels copy it from where it is: `autotune` tells.
  */
 export function areCopiesFaster(
   kind: Partition["kind"],
@@ -104,10 +104,7 @@ export function areCopiesFaster(
   areFull = () => false,
 ): boolean {
   if (size !== 2 || m < 2048) return false;
-  if (kind === "reduce") return !isNarrow && k / size >= 14_336;
-  if (kind === "all_reduce") {
-    return !isNarrow && Math.min(m, n) >= 3072 && Math.max(m, n) <= 16_384 && m * n >= 24 * 2 ** 20;
-  }
+  if (kind !== "gather") return !isNarrow && k / size >= 14_336 && (kind === "reduce" || m * n >= 24 * 2 ** 20);
   return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size) || !isNarrow && areFull();
 }
 
