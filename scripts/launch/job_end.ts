@@ -81,7 +81,7 @@ export class JobEnd {
     return line.replace(own![0], "") || null;
   }
 
-  /** Take what a rank has told by the memory that it shared, if no words have come: launchers may lose these. */
+  /** Take what a rank has told by the memory that it shared, or was found of it, if no words have come: launchers may lose these. */
   add(told: ToldEnd): void {
     if (this.#words.length === 0 && this.#lost === null) this.#words.push(told);
   }

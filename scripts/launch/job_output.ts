@@ -153,7 +153,7 @@ export class BoilerplateFilter {
 export interface FilteredOptions extends Omit<JobOptions, "onLine"> {
   onLine: (stream: "stdout" | "stderr", line: string, isComplete: boolean, rank: number | null) => void;
   /** The ranks of this machine, if they are watched. */
-  watch?: Pick<WatchedRanks, "lost" | "ends">;
+  watch?: Pick<WatchedRanks, "lost" | "missing" | "ends">;
 }
 
 export interface FilteredResult extends JobResult {
@@ -222,8 +222,11 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   };
   // Whoever has failed is no more, or has told so.
   const isWell = () => (watch?.ends() ?? []).length === 0 && areAllAlive(`${TELL_END}=${job}`, options.ranks);
-  const isFailing = () => end.isTold || lost() !== null || (end.isCertain && !isWell());
+  const missing = () => end.isCertain ? null : watch?.missing() ?? null;
+  const isFailing = () => end.isTold || lost() !== null || (end.isCertain && !isWell()) || missing() !== null;
   using _timer = afterLong(isFailing, () => {
+    const ended = missing();
+    if (ended !== null) end.add(ended);
     end.lose(lost());
     hanging.abort();
   });

@@ -36,6 +36,27 @@ interface Sighting {
   since: number;
 }
 
+/** What lies between two looks is more only if this rank, and most likely the whole job, was suspended. */
+const LONGEST_LOOK_MILLISECONDS = 1000;
+
+/** A clock that stands still while this rank is suspended, in milliseconds from now on. It has to be looked at often. */
+function startClock(): () => number {
+  let [last, passed] = [performance.now(), 0];
+  return () => {
+    const now = performance.now();
+    passed += Math.min(now - last, LONGEST_LOOK_MILLISECONDS);
+    last = now;
+    return passed;
+  };
+}
+
+let isSending = () => false;
+
+/** Have a rank that leaves ask whether it still sends what others may wait for: MPI works on that then. */
+export function leaveAfterSending(isStill: () => boolean): void {
+  isSending = isStill;
+}
+
 const never = new Int32Array(new SharedArrayBuffer(4));
 const nothing = { flag: new Int32Array(1), status: new Int32Array(16) };
 
@@ -56,21 +77,28 @@ export function waitForOthers(
   presence.setState(PRESENT.LEAVING);
   const sightings = new Map<number, Sighting>();
   const patience = patienceSeconds();
-  const noteAt = performance.now() + patience * 1000;
-  let isNoted = false;
+  const longPatience = LONG_MESSAGES * patience;
+  const clock = startClock();
+  let [isNoted, wasSending] = [false, false];
   let [workers, since] = [0, 0];
   while (true) {
+    const now = clock();
+    const sends = isSending();
+    // What arrived last is still to be taken.
+    if (wasSending && !sends) sightings.clear();
+    wasSending = sends;
     const others = presence.others();
     const working = others.filter(({ state }) => state !== PRESENT.LEAVING);
     const missing = working.length > 0 ? [] : elsewhere.flatMap((ranks) => ranks.missing());
     if (working.length + missing.length === 0) return null;
-    if (working.length !== workers) [workers, since] = [working.length, performance.now()];
-    const stuck = working.filter((other) => isStuck(other, sightings, patience));
+    if (working.length !== workers) [workers, since] = [working.length, now];
+    const mayTake = (other: PresentRank) => sends && RECEIVING.has(functionOf(other));
+    const stuck = working.filter((other) => isStuck(other, sightings, now, mayTake(other) ? longPatience : patience));
     // Whom a rank waits for that takes a message from anyone is not known: then all have to be stuck, and for as long
     // since the last of the others has left, who may have sent what they wait for.
-    const seconds = mayExchange(working) ? LONG_MESSAGES * patience : patience;
-    const areAllStuck = presence.isComplete && working.every((other) => isStuck(other, sightings, seconds)) &&
-      working.every(isInMpi) && performance.now() - since >= patience * 1000;
+    const seconds = sends || mayExchange(working) ? longPatience : patience;
+    const areAllStuck = presence.isComplete && working.every((other) => isStuck(other, sightings, now, seconds)) &&
+      working.every(isInMpi) && now - since >= patience * 1000;
     const victim = stuck.find((other) => waitsForThisRank(other)) ??
       (areAllStuck ? stuck.find((other) => waitsForThisRank(other) === null) : undefined);
     if (victim !== undefined && presence.claimTelling()) {
@@ -80,34 +108,42 @@ export function waitForOthers(
     // Those that wait for this rank, or all for nobody knows whom, are spoken of when their patience is at its end.
     const mayAllBeStuck = presence.isComplete && working.every((other) => other.calls % 2 !== 0 && isInMpi(other)) &&
       working.some((other) => waitsForThisRank(other) === null);
-    const isPeaceful = missing.length > 0 ||
+    const isPeaceful = missing.length > 0 || sends ||
       !mayAllBeStuck && !working.some((other) => waitsForThisRank(other) === true);
-    if (!isNoted && performance.now() >= noteAt && isPeaceful) {
+    if (!isNoted && now >= patience * 1000 && isPeaceful) {
       isNoted = true;
-      if (presence.claimNote()) note(describeWait(rank, working, missing, patience));
+      if (presence.claimNote()) note(describeWait(rank, working, missing, sends, patience));
     }
     const { anySource, anyTag, world } = mpi.constants;
     mpi.symbols.MPI_Iprobe(anySource, anyTag, world, nothing.flag, nothing.status);
-    Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
+    // A long message travels piece by piece.
+    if (!sends) Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
   }
 }
 
-const SENDING: ReadonlySet<string> = new Set(["MPI_Send", "MPI_Sendrecv"]);
-const RECEIVING: ReadonlySet<string> = new Set(["MPI_Recv", "MPI_Sendrecv"]);
+// Of what is waited for in MPI_Wait neither is known which of both it is, nor the communicator.
+const SENDING: ReadonlySet<string> = new Set(["MPI_Send", "MPI_Sendrecv", "MPI_Wait"]);
+const RECEIVING: ReadonlySet<string> = new Set(["MPI_Recv", "MPI_Sendrecv", "MPI_Wait"]);
 
 /** Ranks between which a message may be under way are given so many times the patience. */
 const LONG_MESSAGES = 10;
 
-/** Whether a message may be under way: one of these ranks sends, and another one receives in the same communicator. */
+/** Whether a message may be under way: one of these ranks may send, and another one receive in the same communicator. */
 function mayExchange(ranks: readonly PresentRank[]): boolean {
   const senders = ranks.filter((other) => SENDING.has(functionOf(other)));
   const receivers = ranks.filter((other) => RECEIVING.has(functionOf(other)));
-  return senders.some((one) => receivers.some((other) => one !== other && one.scope === other.scope));
+  const mayMeet = (one: PresentRank, other: PresentRank) =>
+    one !== other && (one.scope === other.scope || one.scope === 0 || other.scope === 0);
+  return senders.some((one) => receivers.some((other) => mayMeet(one, other)));
 }
 
 /** Whether a rank has been in one call for too long. */
-function isStuck({ rank, calls }: PresentRank, sightings: Map<number, Sighting>, patience: number): boolean {
-  const now = performance.now();
+function isStuck(
+  { rank, calls }: PresentRank,
+  sightings: Map<number, Sighting>,
+  now: number,
+  patience: number,
+): boolean {
   const seen = sightings.get(rank);
   if (seen?.calls === calls) return calls % 2 !== 0 && now - seen.since >= patience * 1000;
   sightings.set(rank, { calls, since: now });
@@ -137,14 +173,16 @@ function describeWait(
   rank: number,
   working: readonly PresentRank[],
   missing: readonly number[],
+  sends: boolean,
   patience: number,
 ): string {
+  const end = sends ? "take what it sends, and end" : "end";
   const places = working.map((other) =>
     `rank ${other.rank}, which is in ${other.calls % 2 !== 0 ? placeOf(other) : "no call that waits"}`
   );
   const whom = working.length > 0
-    ? `the others of this machine to end: ${places.join("; ")}`
-    : `those of other machines to end: ${missing.join(", ")}`;
+    ? `the others of this machine to ${end}: ${places.join("; ")}`
+    : `those of other machines to ${end}: ${missing.join(", ")}`;
   return `distmath: rank ${rank} has ended, and has waited for more than ${patience} s for ${whom}. The job goes on.`;
 }
 
@@ -169,9 +207,9 @@ const FAILURE_MILLISECONDS = 5000;
  * waiting in MPI_Init, which connects to a launcher that may crash when it ends the job just then.
  */
 export function waitWhileFailing(presence: Presence): void {
-  const until = performance.now() + FAILURE_MILLISECONDS;
+  const clock = startClock();
   const isAnyFailing = () => presence.others().some(({ state }) => state === PRESENT.FAILING);
-  while (isAnyFailing() && performance.now() < until) Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
+  while (isAnyFailing() && clock() < FAILURE_MILLISECONDS) Atomics.wait(never, 0, 0, PAUSE_MILLISECONDS);
 }
 
 /** The ranks that have ended well before this one starts MPI, which would wait for them for ever. */

@@ -8,6 +8,7 @@ import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { awaitedFrom, waitingFor } from "../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { describe } from "../options.ts";
+import { leaveAfterSending } from "./departure.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
 
 /** What is known about a message that was received or probed. */
@@ -136,6 +137,16 @@ export class Request<T> implements PromiseLike<T> {
       if (request.#buffers.some((held) => ArrayBuffer.isView(held) && held.buffer === buffer)) return true;
     }
     return false;
+  }
+
+  /** Let MPI work on what other ranks may wait for, and tell whether there is such; those that are complete stay pending. */
+  static isAnySending(): boolean {
+    const flag = new Int32Array(1);
+    const sends = [...pending].filter((request) => !["MPI_Irecv", "MPI_Recv_init"].includes(request.#functionName));
+    return sends.some((request) => {
+      const code = startMpi().symbols.MPI_Test(request.#handle, flag, request.#status);
+      return code === 0 && flag[0] === 0;
+    });
   }
 
   /** Whether it is complete. */
@@ -313,3 +324,5 @@ beforeMpiEnds(() => {
   if (pending.size === 0) return;
   console.warn(`distmath: MPI ends while requests are under way (${pending.size}); await them before the script ends.`);
 });
+
+leaveAfterSending(() => Request.isAnySending());

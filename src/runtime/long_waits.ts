@@ -63,7 +63,12 @@ export class LongWaits {
   static readonly #patienceAtStart = 6;
   /** So many seconds longer where ranks of other machines may have left: those who wait for them end the job by themselves. */
   static readonly #graceSeconds = 2;
+  /** In ms, what lies between two looks is more only if the whole job was suspended; ranks have not waited then. */
+  static readonly #longestLook = 2000;
   #patience: number;
+  /** The time of the last look, and how much of it has passed for the ranks. */
+  #last = 0;
+  #now = 0;
   readonly #ranks: number;
   readonly #reading: PageReading;
   readonly #seen = new Map<number, Sighting>();
@@ -80,7 +85,9 @@ export class LongWaits {
    * has left, that one tells, and of those that are waited for, unless they are on other machines, which nobody here sees;
    * but where all others wait, and that has led to nothing for long, they may wait for each other.
    */
-  look(words: Int32Array, now: number = performance.now()): string | null {
+  look(words: Int32Array, time: number = performance.now()): string | null {
+    const now = this.#now += Math.min(time - this.#last, LongWaits.#longestLook);
+    this.#last = time;
     const { fields, present } = this.#reading;
     const places = placesOf(words, this.#reading);
     // Nobody has come yet, as when a command has just made the memory.

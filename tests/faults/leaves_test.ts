@@ -129,11 +129,26 @@ for (const [limit, ranks, what] of [["0", 3, "one that has left"], ["2", 2, "the
   );
 }
 
-Deno.test("ranks that wait for a stopped one are left alone by one that has left", async () => {
-  const mpi = mpiInstallations.find(({ family }) => family === "open_mpi") ?? mpiInstallations[0];
-  const { code, output } = await run(mpi, 4, "leaves_in_peace", "a stopped rank");
-  assertEquals(code, 0, output);
-  assertEquals(output.match(/is done/g)?.length, 4, output);
+for (const way of ["a stopped rank", "a stopped sender"]) {
+  Deno.test(`ranks that wait for a stopped one are left alone by one that has left: ${way}`, async () => {
+    const mpi = mpiInstallations.find(({ family }) => family === "open_mpi") ?? mpiInstallations[0];
+    const { code, output } = await run(mpi, 4, "leaves_beside_messages", way);
+    assertEquals(code, 0, output);
+    assertEquals(output.match(/is done/g)?.length, 4, output);
+  });
+}
+
+/** Long messages travel piece by piece, as long as the sender works on them. */
+const WITHOUT_SINGLE_COPIES = {
+  OMPI_MCA_smsc: "^cma,xpmem,knem",
+  OMPI_MCA_btl_vader_single_copy_mechanism: "none",
+};
+
+testUnderEveryMpi("a rank that has left sends on what it has begun to", async (mpi) => {
+  const { code, output } = await runJob(mpi, 2, ["run", "-A", fixture("leaves_beside_messages"), "unawaited"], {
+    environment: { ...WITHOUT_SINGLE_COPIES, DISTMATH_PATIENCE_SECONDS: String(PATIENCE_SECONDS) },
+  });
+  assertEquals([code, output.match(/is done/g)?.length], [0, 2], output);
 });
 
 testUnderEveryMpi("a job in which no rank starts MPI ends well", async (mpi) => {

@@ -4,7 +4,7 @@ import type { Mpi } from "../../../ffi/mpi/mod.ts";
 import type { Presence } from "../../../ffi/mpi/presence.ts";
 import { PRESENT, type PresentRank } from "../../../ffi/mpi/presence_page.ts";
 import { namesOfFunctions, publishWaits } from "../../../ffi/mpi/waits.ts";
-import { waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
+import { leaveAfterSending, waitForOthers, waitWhileFailing } from "../../../src/mpi/departure.ts";
 
 const names = namesOfFunctions();
 // From then on this rank knows functions by what stands for them.
@@ -85,6 +85,72 @@ Deno.test("a rank that has ended tells once for whom it waits, and leaves them a
   } finally {
     if (before === undefined) Deno.env.delete("DISTMATH_PATIENCE_SECONDS");
     else Deno.env.set("DISTMATH_PATIENCE_SECONDS", before);
+  }
+});
+
+/** What a rank with the usual patience says at its end, by a clock that goes on by so many seconds with each look at others. */
+function endingOf(others: readonly PresentRank[], seconds: readonly number[]): string | null {
+  const { now } = performance;
+  let [looks, time] = [0, 0];
+  const presence = {
+    isComplete: true,
+    setState: () => {},
+    others: () => {
+      time += 1000 * (seconds[looks] ?? 0);
+      return looks++ < seconds.length ? others : [];
+    },
+    claimNote: () => true,
+    claimTelling: () => true,
+  } as unknown as Presence;
+  performance.now = () => time;
+  try {
+    return waitForOthers(mpi, 1, presence, () => {}, []);
+  } finally {
+    performance.now = now;
+  }
+}
+
+const steadily = (seconds: number) => Array<number>(seconds).fill(1);
+const inCall = (name: string, rank = 0, scope = 0) => ({
+  ...working,
+  rank,
+  scope,
+  calls: 5,
+  functionHash: hashOf(name),
+});
+
+Deno.test("ranks of a job that was suspended have not waited meanwhile for one that has left", () => {
+  const others = [inCall("MPI_Recv")];
+  assertEquals(endingOf(others, [...steadily(5), 60, 1, 60, 1]), null);
+  assertMatch(
+    endingOf(others, steadily(15))!,
+    /^distmath: rank 0 has waited for more than 10 s in MPI_Recv for rank 1/,
+  );
+});
+
+Deno.test("ranks that may exchange a message, also by requests, are given more time", () => {
+  for (const name of ["MPI_Send", "MPI_Recv", "MPI_Wait"]) {
+    const others = [inCall(name, 0, name === "MPI_Wait" ? 0 : 5), inCall("MPI_Wait", 2)];
+    assertEquals(endingOf(others, steadily(50)), null);
+    assertMatch(endingOf(others, steadily(110))!, /in MPI_Wait.* for rank 1/);
+  }
+  for (const others of [[inCall("MPI_Wait")], [inCall("MPI_Recv"), inCall("MPI_Recv", 2)]]) {
+    assertMatch(endingOf(others, steadily(15))!, /for rank 1, which has ended/);
+  }
+});
+
+Deno.test("ranks that take what one sends that has left are given more time, and again when it has sent it", () => {
+  const others = [inCall("MPI_Recv")];
+  const endingAfter = (sends: number, seconds: number) => {
+    leaveAfterSending(() => sends-- > 0);
+    return endingOf(others, steadily(seconds));
+  };
+  try {
+    assertEquals(endingAfter(50, 55), null);
+    assertMatch(endingAfter(50, 65)!, /in MPI_Recv for rank 1/);
+    assertMatch(endingAfter(Infinity, 110)!, /in MPI_Recv for rank 1/);
+  } finally {
+    leaveAfterSending(() => false);
   }
 });
 

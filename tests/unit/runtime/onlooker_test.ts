@@ -71,6 +71,12 @@ Deno.test("LongWaits tells of ranks that wait for each other after another one h
   }
 });
 
+Deno.test("LongWaits does not count the time for which a job was suspended", () => {
+  const [waits, words] = [new LongWaits(10, 2), pageOf([reducing, { CALLS: 20 }])];
+  const looks = [0, 1, 2, 3, 4, 64, 65, 66, 67, 68, 69];
+  assertEquals(looks.filter((at) => waits.look(words, at * 1000) !== null), [68]);
+});
+
 Deno.test("LongWaits tells that ranks of other machines are not seen", () => {
   const seen = (text: string) => `  ${text} not seen here: of each machine one that waits as long tells, too`;
   const told = toldOf([reducing, reducing], 12, 4);

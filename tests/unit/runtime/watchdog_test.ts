@@ -58,9 +58,8 @@ Deno.test("describeRanks() tells who is in another communicator, but not of what
     rank("MPI_Recv", 6, 0),
     rank("MPI_Barrier", 6, 1, 2),
     rank("MPI_Ibarrier", 7),
-    rank("MPI_Comm_create_group", 0),
   ]);
-  const page = { byteLength: words.byteLength, words: width, fields, ranks: 6, own: width };
+  const page = { byteLength: words.byteLength, words: width, fields, ranks: 5, own: width };
   assertEquals(describeRanks(words, page, names).split("\n"), [
     "  rank 0 waits in MPI_Barrier, collective call 1",
     "  rank 1 waits in MPI_Barrier, collective call 1 in another communicator than rank 0",
@@ -68,7 +67,6 @@ Deno.test("describeRanks() tells who is in another communicator, but not of what
     "  rank 3 has not arrived: it is in no call that waits; its last one was MPI_Barrier, collective call 1 in another " +
     "communicator than rank 0",
     "  rank 4 waits in MPI_Ibarrier, collective call 1",
-    "  rank 5 waits in MPI_Comm_create_group, collective call 1",
   ]);
 });
 

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { areAllAlive } from "../../../../scripts/launch/living_ranks.ts";
+import { areAllAlive, endedRanks } from "../../../../scripts/launch/living_ranks.ts";
 
-/** Run a shell that stands for a launcher until it has printed a line, and hear whether its two ranks live then. */
-async function areBothAlive(launcher: string): Promise<boolean> {
+/** Run a shell that stands for a launcher until it has printed a line, and look at its two ranks then. */
+async function lookAt<T>(launcher: string, look: (variable: string, ranks: number) => T): Promise<T> {
   const variable = `DISTMATH_TELL_END=${crypto.randomUUID()}`;
   await using child = new Deno.Command("env", {
     args: [variable, "sh", "-c", `${launcher}; echo ready; wait`],
@@ -10,10 +10,12 @@ async function areBothAlive(launcher: string): Promise<boolean> {
   }).spawn();
   const reader = child.stdout.getReader();
   await reader.read();
-  const areAlive = areAllAlive(variable, 2);
+  const seen = look(variable, 2);
   await reader.cancel();
-  return areAlive;
+  return seen;
 }
+
+const areBothAlive = (launcher: string) => lookAt(launcher, areAllAlive);
 
 const rank = (number: number, command = "sleep 3") => `OMPI_COMM_WORLD_RANK=${number} sh -c '${command}' >&2 &`;
 
@@ -33,4 +35,20 @@ Deno.test("what a rank has started stands for it neither beside it nor when it i
 Deno.test("ranks of another job are not alive in this one", async () => {
   const foreign = `DISTMATH_TELL_END=other ${rank(1)}`;
   assertEquals(await areBothAlive(`${rank(0)} ${foreign} sleep 0.5`), false);
+});
+
+const here = "OMPI_COMM_WORLD_LOCAL_SIZE=2";
+
+Deno.test("a rank has ended when none of its processes is left, and the others are to be seen", async () => {
+  const ended = (ranks: string) => lookAt(`export ${here}; ${ranks} sleep 0.5`, endedRanks);
+  assertEquals(await ended(`${rank(0)} ${rank(1)}`), []);
+  assertEquals(await ended(`${rank(0)} ${rank(1, "exit")}`), [1]);
+  assertEquals(await ended(`${rank(0)} ${rank(1, "sleep 3 & exit")}`), []);
+  assertEquals(await ended(`${rank(0, "exit")} ${rank(1, "exit")}`), []);
+});
+
+Deno.test("of ranks that may be on another machine none has ended", async () => {
+  for (const size of ["", `${here.replace("2", "1")} `]) {
+    assertEquals(await lookAt(`${size}${rank(0)} sleep 0.5`, endedRanks), []);
+  }
 });
