@@ -59,6 +59,8 @@ export interface GpuSettings {
   readonly communicationType?: DType;
   /** Whether algorithms that use NVLink multicast may be asked for. */
   readonly allowMulticast?: boolean;
+  /** Whether D is in symmetric memory. */
+  readonly isSymmetric?: boolean;
 }
 
 /** Everything that a plan depends on, besides the data. */

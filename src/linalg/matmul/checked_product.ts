@@ -55,6 +55,8 @@ export interface CheckedProduct {
   readonly types: ProductTypes;
   /** Whether D is written into C. */
   readonly inplace: boolean;
+  /** Whether D is in symmetric memory, unless operands of another kind follow. */
+  readonly isSymmetric: boolean;
   /** Whether the largest absolute value of D is asked for. */
   readonly resultAmax: boolean;
   /** What shares a scale in A and B, or null if each is scaled as a whole. */
@@ -171,8 +173,9 @@ export function checkProduct(
   ].filter((note) => note !== null);
   const scales = quantizationValues(options.quantizationScales, dtypesOf(described));
   const scaling = scalingOf(scales, factorsOf({ ...described, operations }), dtypesOf(described));
+  const isSymmetric = inplace ? c!.memory === "symmetric" : areSymmetric({ a, b, c });
   return {
-    product: { runtime, ...described, operations, types, inplace, resultAmax, scaling, problem, notes },
+    product: { runtime, ...described, operations, types, inplace, isSymmetric, resultAmax, scaling, problem, notes },
     operands: { a, b, c },
     scalars: {
       alpha: checkFactor("alpha", options.alpha === undefined ? 1 : options.alpha, types),
@@ -180,6 +183,11 @@ export function checkProduct(
       scales,
     },
   };
+}
+
+/** Whether all operands are in symmetric memory, so that a new result is too. */
+export function areSymmetric({ a, b, c }: CheckedOperands): boolean {
+  return a.memory === "symmetric" && b.memory === "symmetric" && (c === null || c.memory === "symmetric");
 }
 
 /** The factors as their scales see them. */

@@ -13,7 +13,7 @@ import type { CollectiveStep, OperationPlan } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { planProduct, requestOf } from "../engines/choice.ts";
 import type { AlgorithmReport, EnginePlan, EngineValues, MatmulEngine } from "../engines/engine.ts";
-import type { CheckedOperands, CheckedProduct, CheckedScalars } from "./checked_product.ts";
+import { areSymmetric, type CheckedOperands, type CheckedProduct, type CheckedScalars } from "./checked_product.ts";
 import { type Epilog, type EpilogValues, isTrivial, requiredInputs } from "./epilog.ts";
 import type { PlanOptions } from "./options.ts";
 import type { LocalOperands } from "./problem.ts";
@@ -156,7 +156,7 @@ export function prepareExecution(
   }
   const prepare = (d: LocalArray) => prepareOn({ ...locals, d: columnMajor(d, order) });
   const wrap = (d: LocalArray) => DistributedArray.wrap(runtime, d, distribution, order);
-  if (!isSymmetric(operands)) {
+  if (!areSymmetric(operands)) {
     const d = allocateResult(product);
     const multiply = prepare(d);
     return { run: () => finish(wrap(d), multiply()) };
@@ -202,11 +202,6 @@ function inOrder(
 /** Memory for this rank's part of D. */
 export function allocateResult({ runtime, d: { distribution, dtype, order } }: CheckedProduct): LocalArray {
   return LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, runtime.stream);
-}
-
-/** Whether all operands are in symmetric memory, so that the result is too. */
-function isSymmetric({ a, b, c }: CheckedOperands): boolean {
-  return a.memory === "symmetric" && b.memory === "symmetric" && (c === null || c.memory === "symmetric");
 }
 
 /** Memory for a result beside symmetric operands. Collective. */
