@@ -123,21 +123,26 @@ export function watchElsewhere(
   const reports = new Map<number, Int32Array>();
   const lost: string[] = [];
   let lostAt = Infinity;
+  /** What lies between two looks is more only if the job was suspended; nobody has waited then. */
+  const longestLook = 2000;
+  let [last, now] = [performance.now(), 0];
   /** Whether a rank has been in one call for long. */
   const isStuck = (rank: Int32Array, i: number) => {
     const calls = rank[page.fields.CALLS];
-    if (calls !== seen[i].calls) seen[i] = { ...unseen, calls, since: performance.now() };
-    return calls % 2 !== 0 && performance.now() - seen[i].since >= patienceSeconds * 1000;
+    if (calls !== seen[i].calls) seen[i] = { ...unseen, calls, since: now };
+    return calls % 2 !== 0 && now - seen[i].since >= patienceSeconds * 1000;
   };
   const describeWait = (rank: Int32Array) => {
     const place = describePlace(rank, page.fields, names.functions) + describeLine(rank, page.fields);
     return `distmath: rank ${rank[page.fields.RANK]} has waited for more than ${patienceSeconds} s in ${place}`;
   };
   while (Atomics.wait(end, 0, 0, pause) === "timed-out") {
+    const time = performance.now();
+    [last, now] = [time, now + Math.min(time - last, longestLook)];
     look();
     libc.memcpy(new Uint8Array(told.buffer), news.address, BigInt(told.byteLength));
     lost.push(...lostAmong(links, libc));
-    if (lost.length > 0) lostAt = Math.min(lostAt, performance.now());
+    if (lost.length > 0) lostAt = Math.min(lostAt, now);
     for (const link of links) takeReports(link, state, reports, libc);
     const mismatch = findFarMismatch(ranks, reports, state, look);
     if (mismatch !== null) {
@@ -152,18 +157,18 @@ export function watchElsewhere(
       const left = awaited.length > 0 || !mayWait || rank[page.fields.CALLS] % 2 === 0
         ? awaited
         : leftByAll(ranks, page, told, news.words, names.functions);
-      if (left.length > 0) seen[i].leftAt = Math.min(seen[i].leftAt, performance.now());
+      if (left.length > 0) seen[i].leftAt = Math.min(seen[i].leftAt, now);
       if (!isLong) continue;
       if (!seen[i].isReported) links.forEach((link) => sendReport(link, rank, libc));
       seen[i].isReported = true;
-      if (performance.now() - lostAt > launcherMilliseconds) {
+      if (now - lostAt > launcherMilliseconds) {
         const line =
           `${describeWait(rank)}, and ${lost.join(", ")} cannot be reached any more. The job ends with exit ` +
           "code 1.";
         if (launcher !== null) endWithLauncher(line, launcher, lastWordsOfLost, libc);
         endAtOnce(1, line, lastWordsOfLost, libc);
       }
-      if (left.length === 0 || performance.now() - seen[i].leftAt < messageMilliseconds) continue;
+      if (left.length === 0 || now - seen[i].leftAt < messageMilliseconds) continue;
       const whom = `${left.length === 1 ? "rank" : "ranks"} ${left.join(", ")} of another machine`;
       const line =
         `${describeWait(rank)} for ${whom}, which ended with exit code 0 or called finalize(). The job ends ` +
