@@ -81,6 +81,10 @@ Deno.test("pieces follow each other, are as heavy as they should be, and begin w
   }));
   assertEquals(piecesOf({ start: 0, end: 5504 }, [1, 1, 1]).map(lengthOf), [2048, 1536, 1920]);
   assertEquals(piecesOf({ start: 3, end: 16 }, [1, 1]).map(lengthOf), [8, 5]);
+  // Where cuBLASLt takes factors of 8 bits.
+  for (let extent = 32; extent <= 8192; extent += 32) {
+    assertEquals(piecesOf({ start: 32, end: 32 + extent }, [1, 1])[1].start % 16, 0, `${extent}`);
+  }
 });
 
 Deno.test("what travels is counted in elements of the rank that sends most", () => {

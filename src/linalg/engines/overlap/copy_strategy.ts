@@ -160,7 +160,11 @@ function usualCopies({ kind, size }: Partition, factors: DType, d: DType): strin
 /** The variants that are worth measuring, the usual one first. */
 export function copiesWorthMeasuring({ problemOf, name }: CopyStrategy): string[] {
   const { partition: { kind }, types } = problemOf(0);
-  const names = Object.keys(VARIANTS[kind]).filter((other) => !isQuantized(types.d) || !other.includes("scatter"));
+  const names = Object.keys(VARIANTS[kind]).filter((other) =>
+    !(isQuantized(types.d) && other.includes("scatter")) &&
+    // Halves of what 8-bit factors are divided into begin where cuBLASLt takes them; smaller pieces may not.
+    !(isQuantized(types.a) && other.includes("pieces"))
+  );
   return [...new Set([name, ...names])];
 }
 
