@@ -127,7 +127,7 @@ clusterTest(
     let call = 0;
     for (const partition of partitions(size)) {
       for (const way of partition.kind === "gather" ? GATHER_WAYS : REDUCE_WAYS) {
-        for (const pieces of [1, 3]) {
+        for (const pieces of [1, 3, [5, 5, 4]]) {
           if (!isSampled(runtime, cycle.next())) continue;
           const [transposeA, transposeB] = [cycle.pick([false, true]), cycle.pick([false, true])];
           const variant: Variant = { way, pieces, hasAddend: cycle.pick([true, false]) };

@@ -25,7 +25,12 @@ interface Kind {
 }
 
 const GATHER: readonly CopyEngineVariant[] = [{ way: "push" }, { way: "push", pieces: 2 }];
-const REDUCE: readonly CopyEngineVariant[] = [{ way: "ring", pieces: 2 }, { way: "scatter" }, { way: "ring" }];
+const REDUCE: readonly CopyEngineVariant[] = [
+  { way: "ring", pieces: 2 },
+  { way: "scatter" },
+  { way: "ring" },
+  { way: "ring", pieces: [5, 5, 4] },
+];
 
 const KINDS: readonly Kind[] = [
   { kind: "gather", travels: "a", axis: "m", variants: GATHER },

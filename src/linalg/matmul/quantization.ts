@@ -237,7 +237,7 @@ export function scaleFacts(values: QuantizationValues): Record<string, unknown> 
 export function scaleOf(name: string, scale: QuantizationScale): number {
   const value = typeof scale === "number" ? scale : scale?.length === 1 ? scale[0] : undefined;
   if (typeof value !== "number") {
-    const given = scale instanceof Float32Array ? `an array of ${scale.length}` : describe(scale);
+    const given = describeScale(scale);
     throw new TypeError(`${name} must be one number a tensor: a number or an array of one; got ${given}.`);
   }
   // GPUs take it as one.
@@ -246,6 +246,11 @@ export function scaleOf(name: string, scale: QuantizationScale): number {
     throw new RangeError(`${name} must be positive and finite as a float32; got ${value}.`);
   }
   return value;
+}
+
+function describeScale(scale: unknown): string {
+  if (scale instanceof DistributedArray) return `a DistributedArray of shape [${scale.shape}]`;
+  return scale instanceof Float32Array ? `an array of ${scale.length}` : describe(scale);
 }
 
 function list(names: readonly ("a" | "b" | "c" | "d")[], types: OperandTypes): string {
