@@ -261,6 +261,12 @@ export function allocateSymmetric<T>(
   return { buffer, offers: wishes.map(({ offer }) => offer) };
 }
 
+/** As {@linkcode allocateSymmetric}, as much as the rank needs that needs most, for a plan, which frees it. Collective. */
+export function allocateForPlan(runtime: Runtime, backend: SymmetricBackend, bytes: number): SymmetricBuffer {
+  const wish = { bytes, backend, makeSymmetric: true, isOfPlan: true, facts: {}, offer: null };
+  return allocateSymmetric(runtime, () => wish).buffer;
+}
+
 /** What allocates so many bytes; what a library says if there are not so many does not travel to other ranks by its class. */
 function preparedIn(heap: SymmetricHeap, bytes: number): () => SymmetricBlock {
   try {

@@ -72,7 +72,7 @@ export function orderChoice(runtime: Runtime, options: MatmulOptions): OrderChoi
 
 /** What an engine is asked to plan. */
 export function requestOf(
-  { problem, types, scaling, isSymmetric }: CheckedProduct,
+  { problem, types, scaling, isInSymmetricMemory }: CheckedProduct,
   epilog: Epilog,
   options: PlanOptions,
   variant?: string,
@@ -89,7 +89,7 @@ export function requestOf(
       ...communicationSmCount !== undefined && { communicationSmCount },
       ...communicationType !== undefined && { communicationType },
       ...allowMulticast !== undefined && { allowMulticast },
-      ...isSymmetric && { isSymmetric },
+      ...isInSymmetricMemory && { isInSymmetricMemory },
     },
   };
 }

@@ -60,7 +60,7 @@ export interface GpuSettings {
   /** Whether algorithms that use NVLink multicast may be asked for. */
   readonly allowMulticast?: boolean;
   /** Whether D is in symmetric memory. */
-  readonly isSymmetric?: boolean;
+  readonly isInSymmetricMemory?: boolean;
 }
 
 /** Everything that a plan depends on, besides the data. */

@@ -56,7 +56,7 @@ export interface CheckedProduct {
   /** Whether D is written into C. */
   readonly inplace: boolean;
   /** Whether D is in symmetric memory, unless operands of another kind follow. */
-  readonly isSymmetric: boolean;
+  readonly isInSymmetricMemory: boolean;
   /** Whether the largest absolute value of D is asked for. */
   readonly resultAmax: boolean;
   /** What shares a scale in A and B, or null if each is scaled as a whole. */
@@ -173,9 +173,20 @@ export function checkProduct(
   ].filter((note) => note !== null);
   const scales = quantizationValues(options.quantizationScales, dtypesOf(described));
   const scaling = scalingOf(scales, factorsOf({ ...described, operations }), dtypesOf(described));
-  const isSymmetric = inplace ? c!.memory === "symmetric" : areSymmetric({ a, b, c });
+  const isInSymmetricMemory = inplace ? c!.memory === "symmetric" : areSymmetric({ a, b, c });
   return {
-    product: { runtime, ...described, operations, types, inplace, isSymmetric, resultAmax, scaling, problem, notes },
+    product: {
+      runtime,
+      ...described,
+      operations,
+      types,
+      inplace,
+      isInSymmetricMemory,
+      resultAmax,
+      scaling,
+      problem,
+      notes,
+    },
     operands: { a, b, c },
     scalars: {
       alpha: checkFactor("alpha", options.alpha === undefined ? 1 : options.alpha, types),

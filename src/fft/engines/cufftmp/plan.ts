@@ -16,7 +16,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
 import { RunOrder } from "../../../gpu/run_order.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
-import { allocateSymmetric, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { allocateForPlan, SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { agreeStrictly } from "../../../runtime/agreement.ts";
 import { callJointly } from "../../../runtime/joint_call.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
@@ -186,8 +186,7 @@ export class CufftMpPlan implements FFTEnginePlan {
   }
 
   #allocate(bytes: number): SymmetricBuffer {
-    const wish = { bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null } as const;
-    const { buffer } = allocateSymmetric(this.#runtime, () => wish);
+    const buffer = allocateForPlan(this.#runtime, "nvshmem", bytes);
     this.#held.push(buffer);
     return buffer;
   }

@@ -21,7 +21,7 @@ import { complexOf } from "../../../dtype/promotion.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
-import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
+import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
@@ -503,9 +503,8 @@ export class StagedPlan implements FFTEnginePlan {
       const { target: dtype } = this.#operations[i - 1];
       const shapes = Array.from({ length: this.#runtime.size }, (_, rank) => step.from.ranges(rank).map(countOf));
       const bytes = Math.max(...shapes.map(sizeOfShape)) * dtypeInfo(dtype).itemSize;
-      const wish = { bytes, backend: "nccl", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null } as const;
       try {
-        const { buffer } = allocateSymmetric(this.#runtime, () => wish);
+        const buffer = allocateForPlan(this.#runtime, "nccl", bytes);
         landings.set(i, new SymmetricArray(buffer, dtype, this.#order, shapes.map((shape) => ({ shape }))));
       } catch (error) {
         // On all ranks.

@@ -6,7 +6,7 @@
  */
 import { prepareWords } from "../../../gpu/kernels/flag_kernels.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
-import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
+import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { CopyEngineProduct, exchangeBytes } from "../../../overlap/executors/copy_engine/product.ts";
 import { patienceFor } from "../../../gpu/waiting.ts";
 import { PATIENCE_SECONDS } from "../../../overlap/executors/patience.ts";
@@ -81,10 +81,7 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
   const stream = runtime.stream!;
   const problem = problemOf(rank);
   const bytes = exchangeBytes(problem, variant);
-  const { buffer: exchange } = allocateSymmetric(
-    runtime,
-    () => ({ bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null }),
-  );
+  const exchange = allocateForPlan(runtime, "nvshmem", bytes);
   const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
   let product!: CopyEngineProduct;
   let scales: ScaleCells | null = null;

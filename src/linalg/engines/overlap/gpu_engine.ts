@@ -88,14 +88,14 @@ function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
   const copies = copiesFor(request);
   if ("reason" in copies) return false;
   const areFull = () => areWavesFull(wavesOf(copies, runtime.stream!));
-  const isSymmetric = request.settings?.isSymmetric ?? false;
-  return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles), areFull, isSymmetric);
+  const isInSymmetricMemory = request.settings?.isInSymmetricMemory ?? false;
+  return areCopiesFaster(tiles.partition.kind, tiles.extents, hasNarrowFactors(tiles), areFull, isInSymmetricMemory);
 }
 
 /**
  * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s, or hardly more: what is gathered, unless
  * it is little or its parts leave many multiprocessors idle at their ends, which cuBLASLt's blocks may not where tiles
- * would (`areFull`); and sums of long rows, but for factors of 8 bits. Where D is not symmetric (`isSymmetric`), and tile
+ * would (`areFull`); and sums of long rows, but for factors of 8 bits. Where D is not symmetric (`isInSymmetricMemory`), and tile
  * kernels copy it from where it is, sums for all ranks as well, unless they are narrow or little, or their pieces large.
  * Source: `bench/results/overlap_copies_h200.json`.
  */
@@ -104,13 +104,13 @@ export function areCopiesFaster(
   { m, n, k, size }: Extents,
   isNarrow = false,
   areFull = () => false,
-  isSymmetric = true,
+  isInSymmetricMemory = true,
 ): boolean {
   if (size !== 2 || m < 2048) return false;
   if (kind !== "gather") {
     const isLong = k / size >= 14_336;
     const isLarge = Math.min(m, n) >= 3072 && Math.max(m, n) <= 16_384 && m * n >= 24 * 2 ** 20;
-    return !isNarrow && (kind === "reduce" ? isLong : isLarge && (isLong || !isSymmetric));
+    return !isNarrow && (kind === "reduce" ? isLong : isLarge && (isLong || !isInSymmetricMemory));
   }
   return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size) || !isNarrow && areFull();
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { ConfigurationError } from "../../../errors.ts";
-import { allocateSymmetric } from "../../../memory/symmetric_memory.ts";
+import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { sharedBytes, Windows } from "../../../overlap/executors/host/windows.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Use, useShared } from "../communicator_resources.ts";
@@ -33,17 +33,9 @@ export function useWindows(runtime: Runtime, bytes: number): Use<Windows> {
   const { communicator, rank, size } = runtime;
   if (size === 1) return { value: aloneWindows(), [Symbol.dispose]() {} };
   const rounded = roundedUp(bytes);
-  const request = {
-    bytes: sharedWindowBytes(size, bytes),
-    backend: "mpi",
-    makeSymmetric: false,
-    isOfPlan: true,
-    facts: {},
-    offer: null,
-  } as const;
   const shared = useShared(communicator, `overlap windows of ${rounded} bytes`, () => {
     try {
-      const { buffer } = allocateSymmetric(runtime, () => request);
+      const buffer = allocateForPlan(runtime, "mpi", sharedWindowBytes(size, bytes));
       const layout = { rank, size, flags: flagsFor(size), windowBytes: rounded };
       // MPI may have something to go on with that the rank that is waited for needs.
       const progress = () => void communicator.probeNow();

@@ -5,7 +5,7 @@
  * @module
  */
 import { LocalArray } from "../../../array/local_array.ts";
-import { allocateSymmetric, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
+import { allocateForPlan, type SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import type { CompiledEpilog } from "../../../overlap/executors/tile/configuration.ts";
 import { patienceFor } from "../../../gpu/waiting.ts";
 import { PATIENCE_SECONDS } from "../../../overlap/executors/patience.ts";
@@ -61,12 +61,7 @@ function makeProduct(
   const stream = runtime.stream!;
   const patienceSeconds = patienceFor(runtime, PATIENCE_SECONDS);
   const problem = problemOf(rank);
-  const symmetric = (bytes: number) =>
-    allocateSymmetric(
-      runtime,
-      () => ({ bytes, backend: "nvshmem", makeSymmetric: true, isOfPlan: true, facts: {}, offer: null }),
-    )
-      .buffer;
+  const symmetric = (bytes: number) => allocateForPlan(runtime, "nvshmem", bytes);
   const exchange = symmetric(exchangeLayout(problem, variant).bytes);
   const { kind, m, n, dtype } = problem;
   const leading = padded(n);

@@ -66,11 +66,11 @@ Deno.test("what is summed for all goes by the way that was measured to be the fa
     summed: { rows: Summed[]; symmetric: { rows: Summed[] } };
   };
   const copies = "copies: ring, 3 pieces";
-  const lost = (rows: readonly Summed[], isSymmetric: boolean) =>
+  const lost = (rows: readonly Summed[], isInSymmetricMemory: boolean) =>
     rows.filter(({ shape: [m, n, k], measured }) => {
       const extents = { m, n, k, size: 2 };
-      const isCopied = areCopiesFaster("all_reduce", extents, false, undefined, isSymmetric);
-      const pick = isCopied ? copies : isSymmetric ? "tile" : usualVariant("all_reduce", extents);
+      const isCopied = areCopiesFaster("all_reduce", extents, false, undefined, isInSymmetricMemory);
+      const pick = isCopied ? copies : isInSymmetricMemory ? "tile" : usualVariant("all_reduce", extents);
       return !(measured[pick] <= 1.03 * Math.min(...Object.values(measured)));
     });
   assertEquals([summed.rows.length, summed.symmetric.rows.length], [22, 6]);
