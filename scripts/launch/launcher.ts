@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { basename, delimiter, dirname, join } from "node:path";
 import { searchFolders, taskCommand } from "../../internals.ts";
 import { cpuDamage, toMend } from "../native/install.ts";
@@ -78,14 +79,24 @@ export function parseLauncherVersion(text: string): Pick<Launcher, "kind" | "ver
 /** Ask a program which launcher it is; a reason, as text, when it is none that can be used. */
 export async function identifyLauncher({ path, source }: Candidate): Promise<Launcher | string> {
   try {
-    const { stdout, stderr } = await new Deno.Command(path, { args: ["--version"], stdin: "null" }).output();
+    // A script, such as Intel MPI's mpirun, asks the first mpiexec.hydra of PATH, whosever that is.
+    const env = path.includes("/") ? { PATH: `${dirname(path)}${delimiter}${Deno.env.get("PATH") ?? ""}` } : {};
+    const { stdout, stderr } = await new Deno.Command(path, { args: ["--version"], stdin: "null", env }).output();
     const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
     const found = parseLauncherVersion(text);
-    return found ? { path, source, ...found } : "it is none of Open MPI's, MPICH's and Slurm's launchers";
+    return found
+      ? { path: ownProgram(path, found), source, ...found }
+      : "it is none of Open MPI's, MPICH's and Slurm's launchers";
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw error;
     return error instanceof Deno.errors.NotFound ? "there is no such file" : (error as Error).message;
   }
+}
+
+/** The program that a script such as Intel MPI's mpirun should start. */
+function ownProgram(path: string, { isIntel }: Pick<Launcher, "isIntel">): string {
+  const own = join(dirname(path), "mpiexec");
+  return isIntel && existsSync(own) ? own : path;
 }
 
 /** Every place to look: beside the library that `DISTMATH_MPI` names, then in the order in which libraries are searched. */

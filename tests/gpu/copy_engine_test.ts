@@ -76,7 +76,8 @@ gpuTest(
 gpuTest("8-bit factors, whose rows along k lie in sequence", (runtime) => {
   const extents = { m: 32 * runtime.size, n: 96, k: 32 * runtime.size };
   for (const { variants, ...kind } of KINDS) {
-    for (const variant of variants) {
+    // cuBLASLt takes 8-bit factors at multiples of 16 only, where uneven pieces do not begin.
+    for (const variant of variants.filter(({ pieces }) => !Array.isArray(pieces))) {
       for (const resultType of ["bfloat16", "float32", "float16"] as const) {
         if (isMock(runtime) && (resultType !== "bfloat16" || variant !== variants[0])) continue;
         checkCopyEngineProduct(runtime, {

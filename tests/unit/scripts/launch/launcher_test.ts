@@ -8,6 +8,7 @@ import {
 } from "../../../../scripts/launch/launcher.ts";
 import { TaggedLines } from "../../../../scripts/launch/tagged_output.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
+import { dirname } from "node:path";
 
 const openMpi4: Launcher = { path: "/usr/bin/mpirun", kind: "open_mpi", version: "4.1.4", source: "PATH" };
 const openMpi5: Launcher = { path: "/n/bin/mpirun", kind: "open_mpi", version: "5.0.11", source: "native install" };
@@ -198,11 +199,15 @@ Deno.test("findLauncher() reads no file of hosts, which may be gone", async () =
 Deno.test("findLauncher() takes the launcher beside the library that DISTMATH_MPI names, or one of its family", async () => {
   const folder = Deno.makeTempDirSync();
   const place = (path: string, version: string) => {
-    Deno.mkdirSync(`${folder}/${path}/bin`, { recursive: true });
-    Deno.writeTextFileSync(`${folder}/${path}/bin/mpirun`, `#!/bin/sh\necho "${version}"\n`, { mode: 0o755 });
+    Deno.mkdirSync(`${folder}/${dirname(path)}`, { recursive: true });
+    Deno.writeTextFileSync(`${folder}/${path}`, `#!/bin/sh\necho "${version}"\n`, { mode: 0o755 });
   };
-  place("openmpi", "mpirun (Open MPI) 5.0.11");
-  place("mpich", "HYDRA build details:\n    Version:    5.0.2");
+  place("openmpi/bin/mpirun", "mpirun (Open MPI) 5.0.11");
+  place("mpich/bin/mpirun", "HYDRA build details:\n    Version:    5.0.2");
+  place("mpich/bin/mpiexec.hydra", "HYDRA build details:\n    Version:    5.0.2");
+  const intel = "Intel(R) MPI Library for Linux* OS, Version 2021.19";
+  for (const name of ["mpiexec", "mpiexec.hydra"]) place(`intel/bin/${name}`, intel);
+  Deno.writeTextFileSync(`${folder}/intel/bin/mpirun`, '#!/bin/sh\nexec mpiexec.hydra "$@"\n', { mode: 0o755 });
   const before = { ...Deno.env.toObject() };
   const variables = ["PATH", "DISTMATH_MPI", "DISTMATH_MPIRUN", "DISTMATH_LIBRARY_PATH", "DISTMATH_NATIVE"];
   try {
@@ -219,6 +224,9 @@ Deno.test("findLauncher() takes the launcher beside the library that DISTMATH_MP
     assertEquals(await found(""), openMpi);
     assertEquals(await found(`${folder}/mpich/lib/libmpi_abi.so.1`), mpich);
     assertEquals(await found(`${folder}/mpich/lib`), mpich);
+    // Its mpirun starts the first mpiexec.hydra of PATH, which is MPICH's here.
+    assertEquals(await found(`${folder}/intel/lib/libmpi.so.12`), ["mpich", `${folder}/intel/bin/mpiexec`]);
+    assertEquals((await findLauncher(`${folder}/intel/bin/mpirun`)).path, `${folder}/intel/bin/mpiexec`);
     assertEquals(await found("libmpich.so.12"), mpich);
     assertEquals(await found("libmpi.so.40"), openMpi);
   } finally {
