@@ -107,6 +107,16 @@ function loadThreading(beside: (file: string) => string, version: string, thread
   }
 }
 
+const KERNEL_SYMBOLS = {
+  /** `double cblas_dasum(MKL_INT n, const double* x, MKL_INT incx)` */
+  cblas_dasum: { parameters: ["i32", "buffer", "i32"], result: "f64" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** Have MKL load its code for this CPU, which it otherwise does amid the first product, and ends the process if it is lost. */
+function loadKernel(interfaceFile: string): void {
+  Deno.dlopen(interfaceFile, KERNEL_SYMBOLS).symbols.cblas_dasum(1, new Float64Array(1), 1);
+}
+
 /**
  * Load the core of the MKL that a file belongs to, of the first of some versions that is there.
  *
@@ -125,5 +135,6 @@ export function loadMkl(path: string, versions: readonly string[], threads: numb
   const warnings = loadThreading(beside, version, threads);
   const interfaceFile = beside(`libmkl_intel_lp64.so${version}`);
   loadWhole(interfaceFile);
+  loadKernel(interfaceFile);
   return { interface: interfaceFile, version, warnings };
 }

@@ -1,5 +1,6 @@
 /** A disk, a file, a library that a job had is lost while it runs. */
 import { assertEquals, assertMatch } from "@std/assert";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import {
   type JobResult,
@@ -9,10 +10,11 @@ import {
   whyNoMounts,
   whyNoScalapack,
 } from "../mpi_installations.ts";
+import { nativePrefix } from "../../internals.ts";
 import { temporaryFolder } from "../system/command.ts";
 import { assertCleanEnd } from "./clean_end.ts";
 
-const script = fileURLToPath(new URL("./fixtures/loses.ts", import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url));
 const config = fileURLToPath(new URL("../../deno.json", import.meta.url));
 
 const fullDisk = (name: string) =>
@@ -38,17 +40,23 @@ const FAULTS: readonly [fault: string, words: string][] = [
 const whyNot = (fault: string, mpi: MpiInstallation) =>
   whyNoMounts() ?? (fault === "lost library" ? whyNoScalapack(mpi) : null);
 
+/** Runs a job by a launcher in a mount namespace of its own, which does this work. */
+async function runMounting(mpi: MpiInstallation, work: string, script: string, ...args: string[]): Promise<JobResult> {
+  using folder = temporaryFolder();
+  const launcher = `${folder.path}/mpirun`;
+  Deno.writeTextFileSync(launcher, `#!/bin/sh\nexec unshare -m sh -c '${work}' ${mpi.mpirun} "$@"\n`, { mode: 0o755 });
+  const command = ["run", "-A", "--no-check", "--config", config, script, ...args];
+  return await runJob({ ...mpi, mpirun: launcher }, 2, command);
+}
+
 /** Runs the job, of whose losses nobody handles one, on a small disk; what is on it at the end is listed. */
 async function run(mpi: MpiInstallation, unhandled: string): Promise<JobResult> {
   using folder = temporaryFolder();
-  const [disk, launcher] = [`${folder.path}/a disk`, `${folder.path}/mpirun`];
+  const disk = `${folder.path}/a disk`;
   Deno.mkdirSync(disk);
-  // A launcher in a mount namespace of its own.
   const work =
     `mount -t tmpfs -o size=1m tmpfs "${disk}" && "$0" "$@"; code=$?; ls -A "${disk}" | sed "s/^/left: /"; exit $code`;
-  Deno.writeTextFileSync(launcher, `#!/bin/sh\nexec unshare -m sh -c '${work}' ${mpi.mpirun} "$@"\n`, { mode: 0o755 });
-  const command = ["run", "-A", "--no-check", "--config", config, script, `${disk}/a.npy`, unhandled];
-  return await runJob({ ...mpi, mpirun: launcher }, 2, command);
+  return await runMounting(mpi, work, fixture("loses"), `${disk}/a.npy`, unhandled);
 }
 
 for (const [i, [unhandled, words]] of FAULTS.entries()) {
@@ -70,3 +78,12 @@ for (const [i, [unhandled, words]] of FAULTS.entries()) {
     (mpi) => whyNot(unhandled, mpi),
   );
 }
+
+const libraries = `${nativePrefix()}/cpu/lib`;
+const whyNoMkl = existsSync(`${libraries}/libmkl_core.so.3`) ? null : "native install cpu has not been run";
+
+testUnderEveryMpi("what is planned runs on when its libraries are gone from the disk", async (mpi) => {
+  const { code, output, left } = await runMounting(mpi, 'exec "$0" "$@"', fixture("loses_libraries"), libraries);
+  assertEquals([code, left], [0, []], output);
+  assertEquals(output.match(/^rank [01] has its product$/gm)?.length, 2, output);
+}, (mpi) => whyNoMounts() ?? whyNoScalapack(mpi) ?? whyNoMkl);
