@@ -44,6 +44,11 @@ export class Leavings implements Disposable {
     return { [MARK_VARIABLE]: this.#mark };
   }
 
+  /** Where the names of its memory are. */
+  get memoryFolder(): string {
+    return this.#folder ?? "/dev/shm";
+  }
+
   /** The command that starts a program of the job, whose process becomes that program. */
   command(program: string, args: readonly string[]): [program: string, args: string[]] {
     if (this.#folder === null) return [program, [...args]];
@@ -54,7 +59,7 @@ export class Leavings implements Disposable {
   /** What is left, some seconds later if there is something; `launchers` are the processes that were started. */
   async left(launchers: readonly number[]): Promise<string[]> {
     const processes = await lasting(() => this.#processes(), LONGEST_END_MILLISECONDS);
-    return [...processes, ...await lasting(() => this.#memory(launchers), LONGEST_REMOVAL_MILLISECONDS)];
+    return [...processes, ...await lasting(() => this.memory(launchers), LONGEST_REMOVAL_MILLISECONDS)];
   }
 
   /** By their command lines; those of others cannot be looked at. */
@@ -70,7 +75,7 @@ export class Leavings implements Disposable {
   }
 
   /** Of everybody's memory, that by which ranks of these launchers find each other: whose the rest is, names do not tell. */
-  #memory(launchers: readonly number[]): string[] {
+  memory(launchers: readonly number[]): string[] {
     if (this.#folder !== null) return names(this.#folder).map((name) => `/dev/shm/${name}`);
     return names("/dev/shm").filter((name) => launchers.some((process) => name.startsWith(`distmath.${process}.`)));
   }

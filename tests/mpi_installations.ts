@@ -39,6 +39,8 @@ export interface JobResult {
   pid: number;
   /** What the job has left on this machine: processes, and names of memory by which its ranks found each other. */
   left: string[];
+  /** The names of memory among it that `run` would not remove either; left out, nobody has looked. */
+  stays?: string[];
 }
 
 /** The installations that a complete test run has. */
@@ -256,13 +258,14 @@ async function runProgram(
   for (const timer of timers) clearTimeout(timer);
   const endedAt = Date.now();
   const left = await leavings.left([child.pid]);
-  if (code !== 0) await removeFilesOfDead(startedAt);
+  if (code !== 0) await removeFilesOfDead(startedAt, { shared: leavings.memoryFolder, temporary: "/tmp" });
   return {
     code: hasTimedOut ? 124 : code,
     output: read(decode(stdout)) + read(decode(stderr)),
     endedAt,
     pid: child.pid,
     left,
+    stays: left.length === 0 ? [] : leavings.memory([child.pid]),
   };
 }
 

@@ -5,7 +5,7 @@ import { type JobResult, slowdown } from "../mpi_installations.ts";
 /** From the fault to the end of the job. */
 const LONGEST_END_SECONDS = 10;
 
-/** What MPI cannot be had not to leave of ranks that are killed while they start it. */
+/** What MPI cannot be had not to leave of ranks that are killed while they start it, if `run` does not look after the job. */
 export const MEMORY_AT_START = /^\/dev\/shm\/(distmath_sm\.|mpich_shm_|Intel_MPI_)/;
 
 /** The fault, and what else is known of the end. */
@@ -28,7 +28,7 @@ export interface ExpectedEnd {
 
 /** Assert that a job has ended as it has to. */
 export function assertCleanEnd(result: Omit<JobResult, "pid">, expected: ExpectedEnd): void {
-  const { code, output, endedAt, left } = result;
+  const { code, output, endedAt, left, stays = [] } = result;
   const { rank, why, extraSeconds = 0, faultAt = faultIn(output), mayLeave, files } = expected;
   if (expected.code === undefined) assertNotEquals(code, 0, output);
   else assertEquals(code, expected.code, output);
@@ -39,6 +39,7 @@ export function assertCleanEnd(result: Omit<JobResult, "pid">, expected: Expecte
   recordEnd({ seconds, extraSeconds, why: String(why) });
   assert(seconds < (LONGEST_END_SECONDS + extraSeconds) * slowdown(), `the job took ${seconds} s to end:\n${output}`);
   assertEquals(left.filter((what) => !mayLeave?.test(what)), [], output);
+  assertEquals(stays, [], output);
   if (files === undefined) return;
   assertEquals(Array.from(Deno.readDirSync(files.folder), ({ name }) => name).sort(), files.names, output);
 }
