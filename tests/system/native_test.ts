@@ -142,12 +142,13 @@ async function wheelsOf(folder: string, set: NativeSet, contents: Record<string,
 
 /** Run `native` with other pins than the real ones, on wheels in a folder alone. */
 async function nativeWith(
-  { args, native, wheels, pins, env = {} }: {
+  { args, native, wheels, pins, env = {}, isTerminal = false }: {
     args: string[];
     native: string;
     wheels: string;
     pins: Partial<Record<keyof typeof sets, string>>;
     env?: Record<string, string>;
+    isTerminal?: boolean;
   },
 ) {
   const source = `import { sets } from "${root}scripts/native/sets.ts";
@@ -155,9 +156,10 @@ import { main } from "${root}scripts/main.ts";
 for (const [name, pins] of Object.entries(${JSON.stringify(pins)})) sets[name].requirements = pins;
 Deno.exit(await main(${JSON.stringify(["native", ...args])}));`;
   const offline = { PIP_NO_INDEX: "1", PIP_FIND_LINKS: wheels, PIP_CONFIG_FILE: "/dev/null" };
-  return await finish(
-    start(Deno.execPath(), ["eval", source], { env: { DISTMATH_NATIVE: native, ...offline, ...env } }),
-  );
+  const [program, ...line] = isTerminal
+    ? ["script", "-qec", `stty cols 80; exec ${Deno.execPath()} eval "$SOURCE"`, "/dev/null"]
+    : [Deno.execPath(), "eval", source];
+  return await finish(start(program, line, { env: { DISTMATH_NATIVE: native, SOURCE: source, ...offline, ...env } }));
 }
 
 const withoutLock = (folder: string) => contents(folder).filter((name) => !name.endsWith(".lock"));
@@ -197,6 +199,11 @@ Deno.test("native install cuda13 and cuda12 keep what is loaded, side by side, o
     "other versions than this distmath's; to replace it: deno task native install cuda",
   );
 
+  const terminal = { TERM: "xterm", CI: "" };
+  const options = { native: `${folder.path}/watched`, wheels, pins, env: terminal, isTerminal: true };
+  const watched = await nativeWith({ args: ["install", "cuda13"], ...options });
+  assertEquals(watched.code, 0, watched.stdout);
+  assertMatch(watched.stdout, /[█░]{24} \d.* of \d.* (asking|downloading|unpacking)/);
   assertEquals((await run("remove", "cpu")).stdout, "nothing is installed\n");
   assertEquals((await run("remove", "cuda")).stdout, `removed ${native}/cuda\n`);
   assertEquals(contents(native), []);

@@ -1,5 +1,5 @@
 /** Progress: a bar where somebody watches, lines in a pipe if it takes long, nothing else. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { finish, root, start, temporaryFolder } from "./command.ts";
 
 /** NumPy's format 1.0: a small float32 matrix of ones. */
@@ -66,6 +66,12 @@ Deno.test("a bar is lines in a pipe, one a step; none where results tell how far
   `;
   const { stderr } = await finish(start(Deno.execPath(), ["eval", code]));
   assertEquals(stderr, "first\nsecond\n");
+});
+
+Deno.test("benchmarks tell in a terminal which group is measured, and how many rows it has", async () => {
+  using folder = temporaryFolder();
+  const watched = await run(`bench startup --rounds 1 --json ${folder.path}/startup.json`);
+  assertMatch(watched, /[█░]{24} 0 of 1 {2}startup, 0 rows so far/);
 });
 
 /** A script that writes files and reads them again, in a folder. */
