@@ -1,4 +1,5 @@
 /** Transforms against their definition: types, shapes, axes, distributions, orders, norms, in place and not. */
+import { Buffer } from "node:buffer";
 import { assert, assertEquals } from "@std/assert";
 import {
   allocateOperand,
@@ -601,3 +602,16 @@ clusterTest(
     }
   },
 );
+
+clusterTest("what each rank transforms for itself is the same on all of them, to the last bit", (runtime) => {
+  for (const shape of [[256, 256], [180, 200], [128, 512]]) {
+    using operand = DistributedArray.random(runtime, shape, Replicated, { dtype: "complex128", seed: 1 });
+    using transform = new FFT(operand);
+    transform.plan();
+    using result = transform.execute();
+    const own = new Uint8Array(result.local.data.buffer, result.local.data.byteOffset, result.local.byteLength);
+    const first = own.slice();
+    runtime.communicator.broadcast(first);
+    assertEquals(Buffer.compare(own, first), 0, shape.join(" x "));
+  }
+});

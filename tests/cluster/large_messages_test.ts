@@ -1,7 +1,7 @@
 /** Messages of more bytes than 32-bit counts can tell. */
 import { Buffer } from "node:buffer";
 import { assertEquals } from "@std/assert";
-import { Box, DistributedArray, Redistribution } from "../../mod.ts";
+import { Box, DistributedArray, LocalArray, Redistribution, Slab } from "../../mod.ts";
 import { openChannels } from "../../src/memory/peer_channels.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 
@@ -48,3 +48,18 @@ clusterTest(
     }
   },
 );
+
+/** More words than 32 bits count. */
+const WORDS = 2 ** 31 + 4096;
+
+clusterTest("what lies behind 2^31 words of a part is sent from there", { ranks: [2] }, (runtime) => {
+  // Memory that nobody writes to is none of the machine's.
+  const part = LocalArray.empty("float64", [WORDS]);
+  (part.data as Float64Array).fill(runtime.rank + 1, WORDS - 1000);
+  using whole = DistributedArray.fromLocal(runtime, part, Slab.X);
+  const last = whole.slice([[2 * WORDS - 1000, 2 * WORDS]]);
+  using there = new Redistribution(last, new Box([[[0], [1000]], [[0], [0]]]));
+  there.plan({ algorithm: "packed_alltoallv" });
+  using moved = there.execute();
+  assertEquals(moved.sum(), 2000);
+});

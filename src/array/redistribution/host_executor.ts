@@ -181,7 +181,17 @@ function wholeBlocks(
     return { peer: transfer.peer, count, at: start === null ? NaN : (byteOffset + itemSize * start) / WORD };
   });
   if (!places.every(({ at, count }) => Number.isInteger(at) && Number.isInteger(count))) return null;
-  return { places, memory: new BigInt64Array(buffer, 0, Math.floor(buffer.byteLength / WORD)) };
+  const [first, end] = places.reduce(([first, end], { at, count }) => [
+    Math.min(first, at),
+    Math.max(end, at + count),
+  ], [Infinity, 0]);
+  // MPI counts from the first of them.
+  const words = Math.max(0, end - first);
+  if (words >= 2 ** 31) return null;
+  return {
+    places: places.map((place) => ({ ...place, at: place.at - first })),
+    memory: words === 0 ? new BigInt64Array(0) : new BigInt64Array(buffer, first * WORD, words),
+  };
 }
 
 /** A packed block as an array of the same kind as `like`. */

@@ -10,6 +10,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { FFTProblem } from "../../problem.ts";
 import type { FFTRequest } from "../engine.ts";
+import type { PassLibrary } from "../staged/local_transform.ts";
 import type { Transformer } from "../staged/plan.ts";
 import { fftwPasses } from "./passes.ts";
 import { fromFirstHalf, toFirstHalf } from "./reflect.ts";
@@ -27,10 +28,13 @@ export function precisionOf({ precision }: Pick<FFTProblem, "precision">): FftwP
 }
 
 /** The FFTW3 interface, for a plan. */
-export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }: FFTRequest): Transformer {
+export function fftwTransformer({ threads, rank, size }: Runtime, { problem, effort }: FFTRequest): Transformer {
   const precision = precisionOf(problem);
   const libraries = openFftw(precision, threads);
-  const passes = fftwPasses(libraries, effort, threads);
+  // What each rank transforms for itself is to be the same on all of them, and each would find another plan the fastest.
+  const passes = problem.to.isReplicated && size > 1
+    ? withoutWisdom(fftwPasses(libraries, "estimate", threads), libraries[0])
+    : fftwPasses(libraries, effort, threads);
   return {
     engine: "fftw",
     library: versionsOf(libraries),
@@ -50,6 +54,23 @@ export function fftwTransformer({ threads, rank }: Runtime, { problem, effort }:
     scale: multiply,
     inOrder: (run) => run,
     [Symbol.dispose]: () => {},
+  };
+}
+
+/** Passes planned by what FFTW knows before it has measured anything. */
+function withoutWisdom(passes: PassLibrary, { wisdom }: Fftw): PassLibrary {
+  if (wisdom === null) return passes;
+  return {
+    ...passes,
+    plan(...given) {
+      const known = wisdom.known();
+      wisdom.forget();
+      try {
+        return passes.plan(...given);
+      } finally {
+        wisdom.add(known);
+      }
+    },
   };
 }
 
