@@ -11,18 +11,9 @@ import { describeLauncher, findLauncher, type Launcher } from "../launch/launche
 import { StepLimit } from "../launch/step_limit.ts";
 import { watchRanks } from "../launch/watched_ranks.ts";
 import { filterOfUnrun, withEarlier, withNextJob } from "../results/attempts.ts";
-import {
-  count,
-  type FileResult,
-  isSuccess,
-  listRanks,
-  matches,
-  type MergedTest,
-  mergeRanks,
-  summary,
-  WHOLE_FILE,
-} from "../results/merge.ts";
+import { count, type FileResult, isSuccess, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";
 import { jobName, json, junit, tap } from "../results/reports.ts";
+import { type Listing, listingOf, listingOfRun, UNASKED, unstarted, withUnknown } from "../results/unstarted.ts";
 import { fetchModules } from "../launch/modules.ts";
 import { isThisHost, nameOf } from "../launch/allocation.ts";
 import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
@@ -33,6 +24,7 @@ import {
   CommandError,
   jobProgress,
   oneLine,
+  onSignals,
   type Options,
   parseCommand,
   parseCount,
@@ -48,7 +40,9 @@ const help = `Run test files on several numbers of ranks.
 Usage: cluster-test [options] FILES…
 
 Each file is one job a number of ranks: "deno test" on every rank. A test passes if it passes on all ranks.
-Every test of a file is told of: one that hangs or dies has failed, and those that come after it run in a new job.
+Every test of a file is told of: one that hangs or dies has failed, and those that come after it run in a new job. For
+those that do not run, a file is loaded to learn which it has; where the command is interrupted, for 5 seconds at most,
+and until it is interrupted again.
 The exit code is 1 if a test failed or was not run, a file has no tests, or --filter without --shard matches none.
 
   --ranks 1,2,4      numbers of ranks (1,2,4)
@@ -60,8 +54,7 @@ ${placeHelp}
   --tap FILE         write them as TAP
   --filter TEXT      only tests whose name contains it, or matches it as /TEXT/
   --shard I/N        only the I-th of N parts of the jobs, for machines that share the work
-  --fail-fast        run no more jobs after one that failed; for reports, the files that are left are loaded once
-                     each to learn which tests they have
+  --fail-fast        run no more jobs after one that failed
   --retries N        run a job that failed up to N more times (0)
   --coverage FOLDER  gather the coverage of all ranks there, and print it
   --no-check         leave out the type check that comes first
@@ -91,6 +84,9 @@ const TELLING_SECONDS = 30;
 
 /** So long may a file take to tell of its tests. */
 const LISTING_SECONDS = 20;
+
+/** And all files together where the user waits for the end: what interrupts may kill soon. */
+const LAST_LISTING_SECONDS = 5;
 
 /** A filter that lets no test through. */
 const NONE = "/(?!)/";
@@ -256,6 +252,23 @@ async function faultOf(files: readonly string[]): Promise<string | null> {
   return isSyntax ? "the test files have a syntax error" : "the test files cannot be loaded";
 }
 
+/** The error that ends the command before any job begins, or `null`; modules are in the cache then. */
+async function errorOfLoadingAll(
+  files: readonly string[],
+  sizes: readonly number[],
+  noCheck: boolean,
+): Promise<unknown> {
+  try {
+    const fault = noCheck ? null : await faultOf(files);
+    if (fault !== null) return new CommandError(fault, 1);
+    // What cannot be loaded is told of by the job that needs it.
+    if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
+
 /** Refuse a regular expression that is none. */
 function checkFilter(filter: string | undefined): void {
   try {
@@ -297,6 +310,12 @@ function writeReports(
   });
 }
 
+/** The error that ends the command, with the reports that could not be written. */
+function withUnwritten(failure: unknown, unwritten: readonly string[]): unknown {
+  if (unwritten.length === 0 || !(failure instanceof CommandError)) return failure;
+  return new CommandError([failure.message, ...unwritten].join("; "), failure.code);
+}
+
 /** Run a job, and again while it fails; `keep` has each result before it is printed, which may fail. */
 async function runWithRetries(
   launcher: Launcher,
@@ -318,81 +337,149 @@ async function runWithRetries(
   }
 }
 
-/** Stands for a job that was not started, and why; for all of it where its tests are not known. */
-function unstarted({ file, ranks }: Job, reason: string, names: readonly string[] = [], filter?: string): FileResult {
-  const told = (name: string, outcome: MergedTest["outcome"], details: string): MergedTest => (
-    { name, outcome, failedRanks: [], details }
-  );
-  const tests = names.map((name) =>
-    matches(name, filter) ? told(name, "not run", reason) : told(name, "filtered out", `--filter ${filter}`)
-  );
-  if (tests.length === 0) tests.push(told(WHOLE_FILE, "not run", reason));
-  return { file: shortName(file), ranks, tests, seconds: 0 };
-}
-
-/** The tests of a file: a rank loads it, and runs none of them. */
-async function namesOfTests(launcher: Launcher, file: string, settings: TestSettings): Promise<string[]> {
-  const none = { ...settings, filter: NONE, timeoutSeconds: LISTING_SECONDS };
-  const { tests } = await runTestFile(launcher, file, 1, none);
-  return tests.flatMap(({ name, outcome }) => outcome === "failed" ? [] : [name]);
-}
+const isInterruption = (error: unknown) => error instanceof CommandError && error.message === "interrupted";
 
 /** What reports say of jobs that an error of the command itself left out. */
 function whyEnded(error: unknown): string {
   if (!(error instanceof CommandError)) return `the command ended: ${oneLine(error)}`;
-  return error.message === "interrupted" ? "the command was interrupted" : error.message;
+  return isInterruption(error) ? "the command was interrupted" : error.message;
 }
 
-/** Run jobs one after the other; those that do not run any more are told of as well. */
+/** Asks files for their tests, each once, until the time is up or Ctrl-C, SIGTERM or SIGHUP comes. */
+class Lister implements Disposable {
+  /** The exit code of the signal that came. */
+  interruptedWith: number | null = null;
+  readonly #launcher: Launcher;
+  readonly #settings: TestSettings;
+  readonly #end: number;
+  readonly #known = new Map<string, Listing>();
+  readonly #signals = onSignals((code) => () => this.interruptedWith ??= code);
+
+  /** One that asks in this launcher's jobs, for so many seconds. */
+  constructor(launcher: Launcher, settings: TestSettings, seconds: number) {
+    this.#launcher = launcher;
+    // What a file loads is no coverage.
+    this.#settings = { ...settings, filter: NONE, denoFlags: [] };
+    this.#end = performance.now() + seconds * 1000;
+  }
+
+  [Symbol.dispose](): void {
+    this.#signals[Symbol.dispose]();
+  }
+
+  /** What a job has told of its file need not be asked for. */
+  note(file: string, result: FileResult): void {
+    const listing = listingOfRun(result);
+    if (listing !== null) this.#known.set(file, listing);
+  }
+
+  /** The tests of a file. */
+  async list(file: string): Promise<Listing> {
+    const listing = this.#known.get(file) ?? await this.#ask(file);
+    this.#known.set(file, listing);
+    return listing;
+  }
+
+  /** A rank loads it, and runs none of its tests. */
+  async #ask(file: string): Promise<Listing> {
+    const left = Math.ceil((this.#end - performance.now()) / 1000);
+    if (this.interruptedWith !== null || left <= 0) return UNASKED;
+    try {
+      const settings = { ...this.#settings, timeoutSeconds: Math.min(left, LISTING_SECONDS) };
+      return listingOf(await runTestFile(this.#launcher, file, 1, settings));
+    } catch (error) {
+      if (!(error instanceof Interruption)) return { names: [], fault: oneLine(error) };
+      this.interruptedWith ??= error.code;
+      return { ...listingOf(error.result), fault: "the file was not loaded to its end" };
+    }
+  }
+}
+
+/** Which jobs are not run any more, and why. */
+interface LeftOut {
+  /** The first one that was not printed. */
+  first: number;
+  reason: string;
+  /** The error that ended the command, if any. */
+  failure: unknown;
+  /** Whether reports are written. */
+  isReported: boolean;
+  progress: ProgressBar;
+}
+
+/** Print the jobs that are left, and add them to the results; returns the error that ends the command, or `null`. */
+async function tellLeftOut(
+  launcher: Launcher,
+  jobs: readonly Job[],
+  results: FileResult[],
+  settings: TestSettings,
+  { first, reason, failure, isReported, progress }: LeftOut,
+): Promise<unknown> {
+  const isPatient = failure === null || (failure instanceof CommandError && !isInterruption(failure));
+  using lister = new Lister(launcher, settings, isPatient ? Infinity : LAST_LISTING_SECONDS);
+  for (const [i, result] of results.entries()) lister.note(jobs[i].file, result);
+  // Reports are written all the same.
+  let canPrint = failure === null || failure instanceof CommandError;
+  const tryPrinting = (print: () => void) => {
+    try {
+      if (canPrint) print();
+    } catch {
+      canPrint = false;
+    }
+  };
+  for (const [i, { file, ranks }] of jobs.entries()) {
+    if (i < first) continue;
+    const job = { file: shortName(file), ranks };
+    tryPrinting(() => progress.update(jobName(job), i));
+    const listing = canPrint || isReported ? await lister.list(file) : UNASKED;
+    const why = { reason, filter: settings.filter };
+    results[i] = results[i] === undefined ? unstarted(job, listing, why) : withUnknown(results[i], listing, why);
+    tryPrinting(() => {
+      progress.end();
+      printFile(results[i]);
+    });
+  }
+  if (failure !== null || lister.interruptedWith === null) return failure;
+  return new CommandError("interrupted", lister.interruptedWith);
+}
+
+/** Run jobs one after the other unless a fault was found before; those that do not run are told of as well. */
 async function runJobs(
   launcher: Launcher,
   jobs: readonly Job[],
   settings: TestSettings,
-  { retries, failFast, isReported }: { retries: number; failFast: boolean; isReported: boolean },
+  { fault, retries, failFast, isReported }: {
+    fault: unknown;
+    retries: number;
+    failFast: boolean;
+    isReported: boolean;
+  },
 ): Promise<{ results: FileResult[]; failure: unknown }> {
   const results: FileResult[] = [];
-  const names = new Map<string, string[]>();
   const progress = jobProgress(jobs.length);
-  let failure: unknown = null;
-  let reason: string | null = null;
-  let canPrint = true;
-  const print = (result: FileResult) => {
-    try {
-      progress.end();
-      if (canPrint) printFile(result);
-    } catch {
-      // Reports are written all the same.
-      canPrint = false;
-    }
-  };
+  const leaveOut = async (first: number, reason: string, failure: unknown) => ({
+    results,
+    failure: await tellLeftOut(launcher, jobs, results, settings, { first, reason, failure, isReported, progress }),
+  });
+  if (fault !== null) return await leaveOut(0, whyEnded(fault), fault);
   for (const [i, job] of jobs.entries()) {
-    const at = results.length;
-    progress.update(jobName({ ...job, file: shortName(job.file) }), i);
     try {
-      if (reason !== null) {
-        if (isReported && failure === null && !names.has(job.file)) {
-          names.set(job.file, await namesOfTests(launcher, job.file, settings));
-        }
-        results.push(unstarted(job, reason, names.get(job.file), settings.filter));
-        print(results.at(-1)!);
-        continue;
-      }
-      const result = await runWithRetries(launcher, job, settings, retries, progress, (made) => results[at] = made);
-      if (failFast && !isSuccess(count(result.tests))) reason = `--fail-fast, after ${jobName(result)}`;
+      progress.update(jobName({ ...job, file: shortName(job.file) }), i);
+      const result = await runWithRetries(launcher, job, settings, retries, progress, (made) => results[i] = made);
+      if (!failFast || isSuccess(count(result.tests))) continue;
     } catch (error) {
-      failure = error;
-      const why = whyEnded(error);
-      const earlier = results.at(at);
-      if (!(error instanceof Interruption && reason === null)) results[at] ??= unstarted(job, reason ?? why);
-      else if (earlier === undefined) results[at] = error.result;
-      else results[at] = { ...withEarlier(error.result, earlier), attempts: (earlier.attempts ?? 1) + 1 };
-      reason = why;
-      canPrint = error instanceof Interruption;
-      print(results[at]);
+      if (error instanceof Interruption) results[i] = withAttemptsBefore(error.result, results.at(i));
+      return await leaveOut(i, whyEnded(error), error);
     }
+    return await leaveOut(i + 1, `--fail-fast, after ${jobName(results[i])}`, null);
   }
   progress.end();
-  return { results, failure };
+  return { results, failure: null };
+}
+
+/** The result of a job's last attempt, with what the one before it was, if there was one. */
+function withAttemptsBefore(result: FileResult, earlier: FileResult | undefined): FileResult {
+  return earlier === undefined ? result : { ...withEarlier(result, earlier), attempts: (earlier.attempts ?? 1) + 1 };
 }
 
 /** What `deno coverage` says where ranks ran nothing that counts, as in a shard of no jobs: that is no failure. */
@@ -445,26 +532,17 @@ export async function clusterTests(args: string[]): Promise<number> {
     );
   }
   const launcher = await findLauncher(values.mpirun);
-  try {
-    const fault = values["no-check"] ? null : await faultOf(files);
-    if (fault !== null) throw new CommandError(fault, 1);
-    // What cannot be loaded is told of by the job that needs it.
-    if (Math.max(...sizes) > 1) await fetchModules([...files, testOutput()], [], userPath("."));
-  } catch (error) {
-    const unwritten = writeReports(reports, jobs.map((job) => unstarted(job, whyEnded(error))));
-    if (unwritten.length > 0) throw new CommandError([oneLine(error), ...unwritten].join("; "), 1);
-    throw error;
-  }
-  console.log(describeLauncher(launcher));
   const denoFlags = coverage === null ? [] : [`--coverage=${coverage}`, "--coverage-raw-data-only"];
   const settings = { ...place, filter: values.filter, denoFlags };
   const isReported = reports.length > 0;
-  const how = { retries, failFast: values["fail-fast"], isReported };
+  const fault = await errorOfLoadingAll(files, sizes, values["no-check"]);
+  if (fault === null) console.log(describeLauncher(launcher));
+  const how = { fault, retries, failFast: values["fail-fast"], isReported };
   const { results, failure } = await runJobs(launcher, jobs, settings, how);
   const unwritten = writeReports(reports, results);
   const counts = count(results.flatMap(({ tests }) => tests));
-  if (failure instanceof Interruption) console.log(`\n${summary(counts)}`);
-  if (failure !== null) throw failure;
+  if (failure instanceof CommandError) console.log(`\n${summary(counts)}`);
+  if (failure !== null) throw withUnwritten(failure, unwritten);
   const isCounted = coverage === null || await tellCoverage(coverage);
   console.log(`\n${summary(counts)}`);
   if (unwritten.length > 0) throw new CommandError(unwritten.join("; "), 1);

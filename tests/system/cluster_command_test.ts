@@ -298,7 +298,7 @@ Deno.test("cluster-test ends after a failure if it is told to, and says which te
   const args = ["--ranks", "1,2", "--fail-fast", "--json", report, "empty.ts", "fails.ts", "throws.ts"];
   const { code, stdout } = await onNewest([...args, "--filter", "/on rank|left out/"]);
   assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 7 not run, 2 filtered out"]);
-  const leftOut = stdout.match(/^ {2}(.*) … not run: --fail-fast, after empty\.ts on 1 rank$/gm);
+  const leftOut = stdout.match(/^ {2}(.*) … not run: --fail-fast, after empty\.ts on 1 rank(; it has no tests)?$/gm);
   assertEquals(leftOut?.length, 7, stdout);
   assertMatch(
     stdout,
@@ -314,7 +314,10 @@ Deno.test("cluster-test ends after a failure if it is told to, and says which te
     ["fails.ts", ranks, "fails on rank 1", "not run", details],
     ["fails.ts", ranks, "is left out", "not run", details],
   ];
-  const whole = (file: string, ranks: number) => [file, ranks, "(the whole file)", "not run", details];
+  const whole = (
+    file: string,
+    ranks: number,
+  ) => [file, ranks, "(the whole file)", "not run", `${details}; it has no tests`];
   assertEquals(told, [
     whole("empty.ts", 2),
     ...ofFails(1),
@@ -322,6 +325,26 @@ Deno.test("cluster-test ends after a failure if it is told to, and says which te
     whole("throws.ts", 1),
     whole("throws.ts", 2),
   ]);
+});
+
+Deno.test("cluster-test that ends after a failure names the tests that did not run without a report, too", async () => {
+  const { code, stdout } = await onNewest(["--ranks", "1,2", "--fail-fast", "empty.ts", "fails.ts"]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 7 not run"]);
+  for (const name of ["passes everywhere", "fails on rank 1", "is left out"]) {
+    assertEquals(stdout.split(`  ${name} … not run: --fail-fast, after empty.ts on 1 rank\n`).length, 3, stdout);
+  }
+});
+
+Deno.test("cluster-test says what of a file that did not run could not be loaded", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/ends_test.ts`;
+  Deno.writeTextFileSync(file, 'Deno.test("comes first", () => {});\nthrow new Error("no tables");\n');
+  const { code, stdout } = await onNewest(["--ranks", "1", "--fail-fast", "empty.ts", file]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "0 passed, 1 failed, 2 not run"], stdout);
+  const details = "not run: --fail-fast, after empty.ts on 1 rank";
+  assertStringIncludes(stdout, `  comes first … ${details}\n`);
+  const fault = `the file could not be loaded: Error: no tables at file://${file}:2:7`;
+  assertStringIncludes(stdout, `  (the whole file) … ${details}; ${fault}\n`);
 });
 
 Deno.test("cluster-test refuses two reports in one file, and to count what other machines run", async () => {
@@ -377,32 +400,63 @@ Deno.test("cluster-test --coverage has nothing to count where nothing runs that 
   }
 });
 
-Deno.test("cluster-test checks types before it starts the ranks", async () => {
+Deno.test("cluster-test checks types before it starts the ranks, and names the tests that do not run", async () => {
   using folder = temporaryFolder();
-  const file = `${folder.path}/wrong_test.ts`;
-  Deno.writeTextFileSync(file, 'const text: number = "no number";\nDeno.test("never runs", () => void text);\n');
-  const report = `${folder.path}/report.json`;
-  const { code, stdout, stderr } = await main(["cluster-test", "--ranks", "1,2", "--json", report, file]);
+  const [wrong, right, report] = ["wrong_test.ts", "right_test.ts", "report.json"].map((name) =>
+    `${folder.path}/${name}`
+  );
+  Deno.writeTextFileSync(
+    wrong,
+    'const text: number = "no number";\nDeno.test("never runs", () => console.log("a body", text));\n',
+  );
+  Deno.writeTextFileSync(right, 'Deno.test("never runs, either", () => console.log("a body"));\n');
+  const files = ["wrong_test.ts", "right_test.ts"];
+  const { code, stdout, stderr } = await main(["cluster-test", "--ranks", "1,2", "--json", report, ...files], {
+    cwd: folder.path,
+  });
   assertEquals(code, 1);
   assertStringIncludes(stderr, "type errors");
-  assert(!stdout.includes("never runs"));
-  assertEquals(JSON.parse(Deno.readTextFileSync(report)).counts, { ...NONE, "not run": 2 });
+  assert(!stdout.includes("a body"), stdout);
+  const lines = [1, 2].flatMap((ranks) => [
+    [`wrong_test.ts on ${ranks} rank`, "  never runs … not run: the test files have type errors"],
+    [`right_test.ts on ${ranks} rank`, "  never runs, either … not run: the test files have type errors"],
+  ]);
+  for (const [job, line] of lines) assertMatch(stdout, new RegExp(`^${job}.*\n${line}$`, "m"));
+  assertEquals(stdout.trim().split("\n").at(-1), "0 passed, 0 failed, 4 not run");
+  const { counts, jobs } = JSON.parse(Deno.readTextFileSync(report));
+  assertEquals(counts, { ...NONE, "not run": 4 });
+  assertEquals(
+    (jobs as FileResult[]).map(({ ranks, tests }) => [ranks, ...tests.map(({ name }) => name)]),
+    [[1, "never runs"], [2, "never runs"], [1, "never runs, either"], [2, "never runs, either"]],
+  );
 });
 
 Deno.test("cluster-test tells errors of syntax, and files that are missing, from those of types", async () => {
   using folder = temporaryFolder();
-  const file = `${folder.path}/wrong_test.ts`;
+  const [file, right] = ["wrong_test.ts", "right_test.ts"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(right, 'Deno.test("never runs", () => {});\n');
   for (
-    const [text, words] of [
-      ["const x = = 3;\n", "error: the test files have a syntax error\n"],
-      ['import "./missing.ts";\n', "error: the test files cannot be loaded\n"],
+    const [text, words, why] of [
+      [
+        "const x = = 3;\n",
+        "the test files have a syntax error",
+        `SyntaxError: Expression expected at file://${file}:1:11`,
+      ],
+      [
+        'import "./missing.ts";\n',
+        "the test files cannot be loaded",
+        `Module not found "file://${folder.path}/missing.ts". at file://${file}:1:8`,
+      ],
     ]
   ) {
     Deno.writeTextFileSync(file, text);
-    const { code, stderr } = await main(["cluster-test", "--ranks", "1", file]);
+    const { code, stdout, stderr } = await main(["cluster-test", "--ranks", "1", file, right]);
     assertEquals(code, 1);
     assertStringIncludes(stderr, `${file}:1:`);
-    assert(stderr.endsWith(words), stderr);
+    assert(stderr.endsWith(`error: ${words}\n`), stderr);
+    assertStringIncludes(stdout, `  (the whole file) … not run: ${words}; the file could not be loaded: ${why}\n`);
+    assertStringIncludes(stdout, `  never runs … not run: ${words}\n`);
+    assertEquals(stdout.trim().split("\n").at(-1), "0 passed, 0 failed, 2 not run");
   }
 });
 
@@ -450,43 +504,127 @@ Deno.test("cluster-test takes no sign in the name of a file for a pattern", asyn
   assertEquals(stdout.trim().split("\n").at(-1), `${2 * names.length} passed, 0 failed`);
 });
 
-Deno.test("cluster-test that is interrupted reports what has run, and what has not", async () => {
+/** A file whose second test takes long, once it has made a file. */
+const takesLong = (begun: string) =>
+  `Deno.test("passes", () => {});
+   Deno.test("takes long", () => {
+     Deno.writeTextFileSync(${JSON.stringify(begun)}, "");
+     return new Promise((resolve) => setTimeout(resolve, 60_000));
+   });
+   Deno.test("comes later", () => {});`;
+
+/** Wait for a file that a command makes, or for its end. */
+async function isMade(file: string, ended: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  ended.then(() => isOver = true);
+  while (!isOver && !existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+const startOnNewest = (...args: string[]) =>
+  startMain(["cluster-test", "--no-check", "--mpirun", newestLaunchers[0].mpirun, ...args], { cwd: fixtures });
+
+Deno.test("cluster-test that is interrupted reports what has run, and the tests that have not", async () => {
   using folder = temporaryFolder();
-  const [report, begun] = ["report.json", "begun"].map((name) => `${folder.path}/${name}`);
-  Deno.writeTextFileSync(
-    `${folder.path}/a_test.ts`,
-    `Deno.test("passes", () => {});
-     Deno.test("takes long", () => {
-       Deno.writeTextFileSync(${JSON.stringify(begun)}, "");
-       return new Promise((resolve) => setTimeout(resolve, 60_000));
-     });
-     Deno.test("comes later", () => {});`,
+  const [report, begun, long, other] = ["report.json", "begun", "a_test.ts", "b_test.ts"].map((name) =>
+    `${folder.path}/${name}`
   );
-  const args = [
-    "cluster-test",
-    "--no-check",
-    "--mpirun",
-    newestLaunchers[0].mpirun,
-    "--ranks",
-    "1,2",
-    "--json",
-    report,
-  ];
-  const child = startMain([...args, "passing_test.ts", `${folder.path}/a_test.ts`], { cwd: fixtures });
+  Deno.writeTextFileSync(long, takesLong(begun));
+  Deno.writeTextFileSync(other, 'Deno.test("is in a file that was never loaded", () => {});');
+  const child = startOnNewest("--ranks", "1,2", "--json", report, "passing_test.ts", long, other);
   const ended = finish(child);
-  while (!existsSync(begun)) await new Promise((resolve) => setTimeout(resolve, 50));
+  await isMade(begun, ended);
   child.kill("SIGTERM");
   const { code, stdout, stderr } = await ended;
   assertEquals(code, 143, stderr);
   assertMatch(stdout, /^ {2}takes long … FAILED.*\n {4}.*the job was interrupted/m);
   assertStringIncludes(stdout, "  comes later … not run: ");
-  assertStringIncludes(stdout, "  (the whole file) … not run: the command was interrupted\n");
-  assertEquals(stdout.trim().split("\n").at(-1), "3 passed, 1 failed, 2 not run");
+  const unrun = [...stdout.matchAll(/^ {2}(.*) … not run: the command was interrupted$/gm)].map(([, name]) => name);
+  const never = "is in a file that was never loaded";
+  assertEquals(unrun, ["passes", "takes long", "comes later", never, never], stdout);
+  assertEquals(stdout.trim().split("\n").at(-1), "3 passed, 1 failed, 6 not run");
   const { counts, jobs } = JSON.parse(Deno.readTextFileSync(report));
-  assertEquals(counts, { ...NONE, passed: 3, failed: 1, "not run": 2 }, JSON.stringify(jobs));
-  const [, , { tests }, last] = jobs;
-  assertStringIncludes(tests[1].details, "the job was interrupted");
-  assertEquals(last.tests[0].details, "the command was interrupted");
+  assertEquals(counts, { ...NONE, passed: 3, failed: 1, "not run": 6 }, JSON.stringify(jobs));
+  assertStringIncludes(jobs[2].tests[1].details, "the job was interrupted");
+  for (const { name, details } of (jobs as FileResult[]).slice(3).flatMap(({ tests }) => tests)) {
+    assertEquals(details, "the command was interrupted", name);
+  }
+});
+
+Deno.test("cluster-test that is interrupted while a file is loaded names its tests", async () => {
+  using folder = temporaryFolder();
+  const [begun, file] = ["begun", "a_test.ts"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(
+    file,
+    `import { existsSync } from "node:fs";
+     Deno.test("comes first", () => {});
+     if (!existsSync(${JSON.stringify(begun)})) {
+       Deno.writeTextFileSync(${JSON.stringify(begun)}, "");
+       await new Promise((resolve) => setTimeout(resolve, 60_000));
+     }
+     Deno.test("comes last", () => {});`,
+  );
+  const child = startOnNewest("--ranks", "1", file);
+  const ended = finish(child);
+  await isMade(begun, ended);
+  child.kill("SIGINT");
+  const { code, stdout } = await ended;
+  assertEquals(code, 130, stdout);
+  assertMatch(stdout, /^ {2}comes first … not run: /m);
+  assertMatch(stdout, /^ {2}\(the whole file\) … FAILED\n {4}the job was interrupted$/m);
+  assertStringIncludes(stdout, "  comes last … not run: the command was interrupted\n");
+  assertEquals(stdout.trim().split("\n").at(-1), "0 passed, 1 failed, 2 not run");
+});
+
+Deno.test("cluster-test that is interrupted twice asks no more files for their tests", async () => {
+  using folder = temporaryFolder();
+  const [begun, asked, long, slow, other] = ["begun", "asked", "a_test.ts", "b_test.ts", "c_test.ts"].map((name) =>
+    `${folder.path}/${name}`
+  );
+  Deno.writeTextFileSync(long, takesLong(begun));
+  Deno.writeTextFileSync(
+    slow,
+    `Deno.test("comes first", () => {});
+     Deno.writeTextFileSync(${JSON.stringify(asked)}, "");
+     await new Promise((resolve) => setTimeout(resolve, 60_000));`,
+  );
+  Deno.writeTextFileSync(other, 'Deno.test("is not known", () => {});');
+  const child = startOnNewest("--ranks", "1", long, slow, other);
+  const ended = finish(child);
+  for (const file of [begun, asked]) {
+    await isMade(file, ended);
+    child.kill("SIGTERM");
+  }
+  const { code, stdout } = await ended;
+  assertEquals(code, 143, stdout);
+  assertStringIncludes(stdout, "  comes first … not run: the command was interrupted\n");
+  const whole = "  (the whole file) … not run: the command was interrupted; the file";
+  assertStringIncludes(stdout, `${whole} was not loaded to its end\n`);
+  assertStringIncludes(stdout, `${whole} was not asked for its tests\n`);
+  assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed, 4 not run");
+});
+
+Deno.test("cluster-test that is interrupted asks files for their tests for a few seconds only", async () => {
+  using folder = temporaryFolder();
+  const [begun, long, slow, other] = ["begun", "a_test.ts", "b_test.ts", "c_test.ts"].map((name) =>
+    `${folder.path}/${name}`
+  );
+  Deno.writeTextFileSync(long, takesLong(begun));
+  Deno.writeTextFileSync(
+    slow,
+    `Deno.test("comes first", () => {});
+     await new Promise((resolve) => setTimeout(resolve, 60_000));`,
+  );
+  Deno.writeTextFileSync(other, 'Deno.test("is not known", () => {});');
+  const child = startOnNewest("--ranks", "1", long, slow, other);
+  const ended = finish(child);
+  await isMade(begun, ended);
+  child.kill("SIGTERM");
+  const { code, stdout } = await ended;
+  assertEquals(code, 143, stdout);
+  assertStringIncludes(stdout, "  comes first … not run: the command was interrupted\n");
+  const whole = "  (the whole file) … not run: the command was interrupted; the file";
+  assertStringIncludes(stdout, `${whole} could not be loaded: the job did not end within 5 s: `);
+  assertStringIncludes(stdout, `${whole} was not asked for its tests\n`);
 });
 
 Deno.test("cluster-test that is interrupted in a second attempt reports what the first one was", async () => {
@@ -509,10 +647,9 @@ Deno.test("cluster-test that is interrupted in a second attempt reports what the
        return new Promise((resolve) => setTimeout(resolve, 60_000));
      });`,
   );
-  const args = ["--mpirun", newestLaunchers[0].mpirun, "--ranks", "1", "--retries", "2", "--json", report];
-  const child = startMain(["cluster-test", "--no-check", ...args, `${folder.path}/a_test.ts`], { cwd: fixtures });
+  const child = startOnNewest("--ranks", "1", "--retries", "2", "--json", report, `${folder.path}/a_test.ts`);
   const ended = finish(child);
-  while (!existsSync(begun)) await new Promise((resolve) => setTimeout(resolve, 50));
+  await isMade(begun, ended);
   child.kill("SIGTERM");
   assertEquals((await ended).code, 143);
   const { jobs: [{ attempts, tests: [first] }] } = JSON.parse(Deno.readTextFileSync(report));
