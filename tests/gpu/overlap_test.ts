@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   allocateSymmetricMemory,
+  CollectiveError,
   ConfigurationError,
   DeviceBuffer,
   DistributedArray,
@@ -618,6 +619,37 @@ gpuTest("a sum goes straight into symmetric memory that all ranks address", (run
   }
   object.free();
   freeSymmetricMemory(left, right);
+});
+
+gpuTest("a sum goes to one place of symmetric memory on all ranks, or is refused on all", (runtime) => {
+  const { size, rank } = runtime;
+  const [m, n, k] = [16, 24, 8 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const [arrayA, arrayB] = [
+    distribute(runtime, a, { distribution: Y, dtype: "bfloat16" }),
+    distribute(runtime, b, { distribution: X, dtype: "bfloat16" }),
+  ];
+  const memory = allocateSymmetricMemory(runtime, [m + 8, n], { dtype: "bfloat16" });
+  const place = (row: number) => DistributedArray.fromLocal(runtime, memory.slice([row, 0], [m, n]), Replicated);
+  const options = { inplace: true, beta: 0, distribution: Replicated } as const;
+  using object = new Matmul(arrayA, arrayB, { c: place(8), ...options });
+  object.plan();
+  assertMatrix(object.execute(), product(a, b), "at one place");
+  object.autotune({ repetitions: 1 });
+  assertMatrix(object.execute(), product(a, b), "after autotune");
+  const elsewhere = place(rank === 0 ? 8 : 0);
+  if (size > 1) {
+    for (
+      const give of [
+        () => object.resetOperands({ c: elsewhere }),
+        () => matmul(arrayA, arrayB, { c: elsewhere, ...options }),
+      ]
+    ) {
+      assertThrows(give, CollectiveError, "placeOfC");
+    }
+  }
+  object.free();
+  freeSymmetricMemory(memory);
 });
 
 gpuTest("auto takes the engine where it can multiply, and cuBLASMp for the rest", (runtime) => {

@@ -8,6 +8,7 @@ import { DistributedArray } from "../../array/distributed_array.ts";
 import { dtypeInfo, dtypes, type Scalar } from "../../dtype/dtype.ts";
 import { Replicated } from "../../distribution/mod.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError } from "../../errors.ts";
+import { SymmetricBuffer } from "../../memory/symmetric_memory.ts";
 import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { checkStream } from "../../runtime/operation.ts";
@@ -238,7 +239,15 @@ export function productFacts(
 
 /** Where the operands are, on which all ranks must agree: a result beside symmetric ones is made together. */
 export function memoryFacts({ a, b, c }: CheckedOperands): Record<string, unknown> {
-  return { memory: [a, b, c].map((operand) => operand?.memory ?? null) };
+  return { memory: [a, b, c].map((operand) => operand?.memory ?? null), placeOfC: placeFact(c) };
+}
+
+/** Where a C that all ranks have lies in symmetric memory: engines store sums into all of them, at one place. */
+function placeFact(c: DistributedArray | null): string | null {
+  if (!c?.distribution.isReplicated || !c.local.isOnDevice) return null;
+  const { buffer, address, strides } = c.local;
+  if (!(buffer instanceof SymmetricBuffer)) return null;
+  return `byte ${address - buffer.address} of buffer ${buffer.id} of ${buffer.backend}, strides ${strides}`;
 }
 
 /** The numbers that all ranks must agree on. */

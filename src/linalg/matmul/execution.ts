@@ -163,7 +163,7 @@ export function prepareExecution(
   }
   return {
     run() {
-      const d = allocateSymmetric(product, operands);
+      const d = allocateSymmetric(product, operands.a);
       let multiply!: () => EpilogValues;
       try {
         agree(runtime, "Matmul.execute", () => {
@@ -204,10 +204,10 @@ export function allocateResult({ runtime, d: { distribution, dtype, order } }: C
   return LocalArray.empty(dtype, distribution.localShape(runtime.rank), order, runtime.stream);
 }
 
-/** Memory for a result beside symmetric operands. Collective. */
-function allocateSymmetric(
+/** Symmetric memory for this rank's part of D, of the kind that an operand has. Collective. */
+export function allocateSymmetric(
   { runtime, d: { distribution, dtype, order } }: CheckedProduct,
-  { a: { local } }: CheckedOperands,
+  { local }: DistributedArray,
 ): LocalArray {
   const backend = local instanceof SymmetricArray ? { backend: local.backend } : {};
   const options = { dtype, order, makeSymmetric: true, ...backend };

@@ -45,6 +45,7 @@ import {
 import { changedOptions, checkEpilog, checkEpilogInputs, checkInputsAlive, epilogFacts } from "./epilog_inputs.ts";
 import {
   allocateResult,
+  allocateSymmetric,
   type Auxiliary,
   bindOperands,
   type BoundOperands,
@@ -397,21 +398,23 @@ export class Matmul<D extends DType = DType> implements Disposable {
     };
   }
 
-  /** How the product is tuned, with the other options of a plan. Local; allocates. */
+  /** How the product is tuned, with the other options of a plan: into memory like that of its results. Local; allocates. */
   #tuning({ epilog, options: asked }: MatmulPlan, operands: BoundOperands): Tuning<BoundOperands, MatmulPlan, Trial> {
     const { product, given: { engine = "auto" } } = this.#checked;
     const all = trials(product.runtime, product, epilog, { ...asked, engine });
-    const d = allocateResult(product);
     const { locals, values } = operands.bound!;
-    const target = { ...locals, d: columnMajor(d, product.d.order) };
+    let d = product.isInSymmetricMemory ? null : allocateResult(product);
     return {
       trials: all,
       titleOf: ({ engine, options, variant }) =>
         `${engine.name}'s ${options.algorithm}${variant === undefined ? "" : `, ${variant}`}`,
-      begin: () => getReady(product.runtime, product, epilog, all),
+      begin: () => {
+        getReady(product.runtime, product, epilog, all);
+        d ??= allocateSymmetric(product, operands.c ?? operands.a);
+      },
       make: ({ engine, options, variant }) => planMatmul(engine, product, epilog, options, variant),
-      prepare: (plan) => plan.engine.prepare(target, values),
-      release: () => d.release(),
+      prepare: (plan) => plan.engine.prepare({ ...locals, d: columnMajor(d!, product.d.order) }, values),
+      release: () => d?.release(),
       note: (measured) => remember(product, epilog, asked, measured),
       replan: (fastest, operands) => this.#planned({ ...fastest, epilog, inputs: this.#inputs }, operands),
     };
