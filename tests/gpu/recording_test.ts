@@ -131,3 +131,26 @@ gpuTest("a recording tells what was on a stream that is gone when it ends", (run
     assertStringIncludes(timeline.toSVG(), `>rank ${rank}, stream ${found!.lane - FIRST_STREAM} (mine)</text>`);
   }
 });
+
+gpuTest("a recording counts the calls of NCCL, and explain() those of an execution", (runtime) => {
+  const { size } = runtime;
+  const extent = 16 * size;
+  using a = DistributedArray.full(runtime, [extent, extent], Slab.X, 1, { dtype: "float32" });
+  using turn = new Redistribution(a, Slab.Y);
+  turn.plan({ algorithm: "packed_nccl" });
+  using product = new Matmul(a, a, { distribution: Slab.X, engine: "cublasmp" });
+  product.plan();
+  assertStringIncludes(turn.explain(), "no execution was recorded");
+  using recording = runtime.record();
+  const told = (operation: { execute(): DistributedArray; explain(): string }) => {
+    operation.execute().free();
+    return / collective calls: (.*)$/.exec(operation.explain())?.[1];
+  };
+  const moved = size > 1 ? "ncclGroupEnd 1; exchanges: all-to-all by NCCL 1" : "none";
+  assertEquals([told(turn), told(turn)], [moved, moved]);
+  // What cuBLASMp sends is its own.
+  assertEquals(told(product), "none");
+  // The ranks have agreed three times.
+  assertEquals(recording.collectives, size > 1 ? { MPI_Allreduce: 3, ncclGroupEnd: 2 } : {});
+  assertEquals(recording.exchanges, size > 1 ? { "all-to-all by NCCL": 2 } : {});
+});

@@ -8,8 +8,9 @@ import type { Soak } from "./rank.ts";
 
 const help =
   `Random operations on several ranks against a plain model: arrays, functions of elements, reductions, shapes,
-redistributions, products, PBLAS routines, Fourier transforms, files, damaged files, wrong arguments; memory and open
-files have to stay as they are while the same operations are done a second time.
+redistributions, products, PBLAS routines, Fourier transforms, files, damaged files, wrong arguments, messages; memory,
+open files, and what native libraries hold (communicators, datatypes, plans, streams, …) have to stay as they are while
+the same operations are done a second time.
 
 Usage: soak [options]
 

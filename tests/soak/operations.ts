@@ -28,6 +28,7 @@ import {
 import { alongAxes, elementwise, plannedMoves, shapes } from "./array_operations.ts";
 import { damaged } from "./damage.ts";
 import { type Context, elements, finish, isComplex, make } from "./given.ts";
+import { messages } from "./messages.ts";
 import {
   at,
   combined,
@@ -452,4 +453,5 @@ export const operations: readonly (readonly [name: string, run: (context: Contex
   ["damaged files", damagedFiles],
   ["symmetric memory", symmetric],
   ["misuse", misuse],
+  ["messages", messages],
 ];

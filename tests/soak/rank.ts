@@ -2,6 +2,7 @@
 import { libcFunctions } from "../../ffi/memory.ts";
 import { Device, initialize, type Runtime } from "../../mod.ts";
 import { Draw } from "./draw.ts";
+import { countHandles, type LiveHandles } from "./handles.ts";
 import { operations } from "./operations.ts";
 
 /** What the ranks are told, as JSON. */
@@ -16,29 +17,29 @@ export interface Soak {
   seconds: number | null;
 }
 
-/** What this process holds. */
-interface Holdings {
-  /** MiB that JavaScript's objects and their buffers take. */
-  heap: number;
-  /** MiB of memory in all. */
-  resident: number;
-  files: number;
-  shared: number;
-  /** MiB in use of this rank's GPU, by whomever; 0 without one. */
-  device: number;
+/** What this process holds of what, by the words for it: MiB, files, handles of native libraries. */
+export type Holdings = Readonly<Record<string, number>>;
+
+/** Fewer operations in a round tell nothing of memory: V8 and malloc still fill up what they have taken. */
+const LEAST_FOR_MEMORY = 200;
+
+/** Growth in a round of so many operations that is no leak: pages that V8 and malloc fill up. Handles may not grow at all. */
+function allowance(operations: number, ranksOnDevice: number): Holdings {
+  const isLong = operations >= LEAST_FOR_MEMORY;
+  return {
+    "MiB of objects": isLong ? 8 : Infinity,
+    "MiB in all": isLong ? Math.min(128, 64 + operations / 50) : Infinity,
+    "open files": 4,
+    "mapped files of /dev/shm": 2,
+    "MiB of its GPU": isLong ? ranksOnDevice * 64 : Infinity,
+  };
 }
-
-/** Fewer operations in a round tell nothing: V8 and malloc still fill up what they have taken. */
-const LEAST_FOR_GROWTH = 200;
-
-/** Growth that is no leak: pages that V8 and malloc fill up in the first ten thousand operations. */
-const ALLOWED: Holdings = { heap: 8, resident: 128, files: 4, shared: 2, device: 64 };
 
 /** How often the ranks look at the time, and rank 0 tells where they are. */
 const STRIDE = 25;
 
 /** What is still held after all that nobody refers to has gone, and what malloc keeps of it as well. */
-async function holdings(runtime: Runtime): Promise<Holdings> {
+async function holdings(runtime: Runtime, handles: LiveHandles): Promise<Holdings> {
   // What weak references refer to stays until a turn of the event loop ends, and buffers go beside the script.
   for (let round = 0; round < 3; round++) {
     runtime.collect();
@@ -48,15 +49,19 @@ async function holdings(runtime: Runtime): Promise<Holdings> {
   libcFunctions({ malloc_trim: { parameters: ["usize"], result: "i32" } }).malloc_trim(0n);
   const { rss, heapUsed, external } = Deno.memoryUsage();
   const maps = Deno.readTextFileSync("/proc/self/maps").split("\n");
+  const onDevice = usedOnDevice(runtime);
   return {
-    heap: Math.round((heapUsed + external) / 2 ** 20),
-    resident: Math.round(rss / 2 ** 20),
-    files: [...Deno.readDirSync("/proc/self/fd")].length,
-    shared: new Set(maps.filter((line) => line.includes("/dev/shm/")).map((line) => line.split("/dev/shm/")[1])).size,
-    device: usedOnDevice(runtime),
+    "MiB of objects": Math.round((heapUsed + external) / 2 ** 20),
+    "MiB in all": Math.round(rss / 2 ** 20),
+    "open files": [...Deno.readDirSync("/proc/self/fd")].length,
+    "mapped files of /dev/shm":
+      new Set(maps.filter((line) => line.includes("/dev/shm/")).map((line) => line.split("/dev/shm/")[1])).size,
+    ...onDevice > 0 && { "MiB of its GPU": onDevice },
+    ...handles.counts(),
   };
 }
 
+/** MiB in use of this rank's GPU, by whomever; 0 without one. */
 function usedOnDevice({ device, stream }: Runtime): number {
   if (device.kind === "cpu") return 0;
   stream!.synchronize();
@@ -64,23 +69,22 @@ function usedOnDevice({ device, stream }: Runtime): number {
   return Math.round((totalBytes - freeBytes) / 2 ** 20);
 }
 
-/** What grew by more than is allowed; null if nothing did. So many ranks are on a GPU, and what is held there is theirs. */
-export function growth(before: Holdings, after: Holdings, ranksOnDevice = 1): string | null {
-  const allowed = { ...ALLOWED, device: ranksOnDevice * ALLOWED.device };
-  const names = {
-    heap: "MiB of objects",
-    resident: "MiB of memory",
-    files: "open files",
-    shared: "mapped files of /dev/shm",
-    device: "MiB of the GPU",
-  };
-  const grown = (Object.keys(names) as (keyof Holdings)[]).filter((key) => after[key] - before[key] > allowed[key]);
-  return grown.length === 0 ? null : grown.map((key) => `${before[key]} to ${after[key]} ${names[key]}`).join(", ");
+/**
+ * What grew in a round of so many operations by more than is allowed; null if nothing did. So many ranks are on a GPU, and what
+ * is held there is theirs.
+ */
+export function growth(before: Holdings, after: Holdings, operations: number, ranksOnDevice = 1): string | null {
+  const allowed = allowance(operations, ranksOnDevice);
+  const grown = Object.keys(after).filter((what) => after[what] - (before[what] ?? 0) > (allowed[what] ?? 0));
+  return grown.length === 0 ? null : changes(before, after, grown);
 }
 
-function describe({ heap, resident, files, shared, device }: Holdings): string {
-  const onDevice = device > 0 ? `, ${device} MiB of its GPU` : "";
-  return `${heap} MiB of objects, ${resident} MiB in all, ${files} open files, ${shared} mapped files of /dev/shm${onDevice}`;
+function changes(before: Holdings, after: Holdings, names = Object.keys({ ...before, ...after })): string {
+  return names.map((what) => `${before[what] ?? 0} to ${after[what] ?? 0} ${what}`).join(", ");
+}
+
+function describe(holdings: Holdings): string {
+  return Object.entries(holdings).map(([what, amount]) => `${amount} ${what}`).join(", ");
 }
 
 /** Run one operation on all ranks; returns what is wrong on any of them. */
@@ -103,6 +107,7 @@ function step(runtime: Runtime, folder: string, seed: number, number: number): s
  * the first one, so that what grows in the second one leaks.
  */
 async function soak({ seed, first, operations: count, seconds }: Soak): Promise<void> {
+  const handles = countHandles();
   using runtime = initialize({ timeoutSeconds: 120 });
   const { communicator, rank, size } = runtime;
   const folder = communicator.broadcastObject(rank === 0 ? Deno.makeTempDirSync({ prefix: "distmath-soak-" }) : "");
@@ -124,7 +129,7 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
       // What weak references refer to stays until a turn of the event loop ends.
       if (done % STRIDE === 0) await new Promise((resolve) => setTimeout(resolve));
       if (done % (40 * STRIDE) === 0) {
-        const now = describe(await holdings(runtime));
+        const now = describe(await holdings(runtime, handles));
         say(`${done} operations in ${Math.round(elapsed())} s; rank 0 has ${now}`);
       }
     }
@@ -132,19 +137,13 @@ async function soak({ seed, first, operations: count, seconds }: Soak): Promise<
   };
   try {
     const drawn = await round(Math.ceil((count ?? Infinity) / 2), (seconds ?? Infinity) / 2);
-    const before = await holdings(runtime);
+    const before = await holdings(runtime, handles);
     const again = wrong === null ? await round(Math.min(drawn, (count ?? Infinity) - drawn), seconds ?? Infinity) : 0;
-    if (wrong === null && again >= LEAST_FOR_GROWTH) {
-      const after = await holdings(runtime);
+    if (wrong === null && again > 0) {
+      const after = await holdings(runtime, handles);
       const onDevice = runtime.device.kind === "gpu" && runtime.device.isShared ? size : 1;
-      const all = communicator.allGatherObject({ grown: growth(before, after, onDevice), before, after });
-      all.forEach(({ before, after }, i) =>
-        say(
-          `rank ${i}: ${before.heap} to ${after.heap} MiB of objects, ${before.resident} to ${after.resident} MiB in all, ` +
-            `${before.files} to ${after.files} open files, ${before.shared} to ${after.shared} mapped files of /dev/shm` +
-            (after.device > 0 ? `, ${before.device} to ${after.device} MiB of its GPU` : ""),
-        )
-      );
+      const all = communicator.allGatherObject({ grown: growth(before, after, again, onDevice), before, after });
+      all.forEach(({ before, after }, i) => say(`rank ${i}: ${changes(before, after)}`));
       const grown = all.findIndex((one) => one.grown !== null);
       if (grown >= 0) {
         wrong = `rank ${grown} went from ${all[grown].grown} while it did the same ${again} operations again`;

@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { nativePrefix } from "../../internals.ts";
+import { isInstalled } from "../../scripts/native/install.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
 import { mpiInstallations } from "../mpi_installations.ts";
@@ -43,18 +44,26 @@ const forOpenMpi = {
   PRTE_MCA_rmaps_default_mapping_policy: ":oversubscribe",
 };
 
+const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", root)));
+
+/** What stands in code spans and begins so. */
+function spansOf(beginning: string): string[] {
+  const span = new RegExp(`\`(${beginning})\``, "g");
+  return documents.flatMap((document) =>
+    [...Deno.readTextFileSync(new URL(document, root)).matchAll(span)].map(([, text]) => text)
+  );
+}
+
 /** Commands that stand in code spans, such as those of README's table of tasks. */
-const spans = documents.flatMap((document) =>
-  [
-    ...Deno.readTextFileSync(new URL(document, root)).matchAll(
-      /`((?:[A-Z_]+=\S+ )?(?:deno|npx|mpirun|apt-get|python3) [^`]+)`/g,
-    ),
-  ].map(([, command]) => command)
-);
+const spans = spansOf("(?:\\w+=\\S+ )*(?:deno|npx|mpirun|apt-get|python3) [^`]+");
+
+/** Tasks by their names alone, such as `run --profile`; one word is a whole command only of these two. */
+const short = spansOf(`(?:${Object.keys(tasks).join("|")}) [^\`]+|demo|doctor`);
 
 const commands = [
   ...blocks.filter(({ language }) => language === "sh").flatMap(({ text }) => text.trim().split("\n")),
   ...spans,
+  ...short.map((command) => `deno task ${command}`),
 ].map((command) => command.replace(/\s+#.*/, ""));
 
 interface Ended {
@@ -230,8 +239,10 @@ function whyNoPackages(): string | null {
   }
 }
 
-/** Commands that download gigabytes. */
-const downloading = /^deno task (test:abi|native install cuda)$/;
+/** Commands that download gigabytes, or what is not there yet for CPUs. */
+const downloading = await isInstalled(sets.cpu)
+  ? /^deno task (test:abi|native install cuda)$/
+  : /^deno task (test:abi|native install( cuda| cpu)?)$/;
 
 /** What is downloaded goes with the folder. */
 async function withDownloads(command: string, folder: string): Promise<void> {
@@ -247,10 +258,29 @@ async function testsOfOneFile(command: string, folder: string): Promise<void> {
   assertMatch(output, /operation_test\.ts, .* on 2 ranks: [1-9]\d* passed, 0 failed[^]*^[1-9]\d* passed, 0 failed/m);
 }
 
+/** A profile has a file for each rank, and one for all. */
+async function profiled(command: string, folder: string): Promise<void> {
+  await asItStands(command.replace("run --profile", `run -n 2 --profile ${folder}/profile script.ts`), folder);
+  assert(Array.from(Deno.readDirSync(`${folder}/profile`)).length >= 3);
+  assertStringIncludes(Deno.readTextFileSync(`${folder}/profile/trace.json`), "traceEvents");
+}
+
+/** Ranks of which one waits in vain are listed when the time is over. */
+async function outOfTime(command: string, folder: string): Promise<void> {
+  const waiting = `${folder}/waiting.ts`;
+  const code = `import { initialize } from ${JSON.stringify(new URL("mod.ts", root).href)};
+    const { communicator, rank } = initialize({ device: "cpu" });
+    if (rank === 0) communicator.barrier();
+    while (true) await new Promise((resolve) => setTimeout(resolve, 100));`;
+  Deno.writeTextFileSync(waiting, code);
+  const whole = command.replace("run --timeout", `run -n 2 --timeout 10 ${waiting}`);
+  const { code: status, output } = await runIn(folder, whole);
+  assert(status !== 0, output);
+  assertMatch(output, /rank 0 .*(barrier|MPI_Barrier).*waiting\.ts:3/);
+}
+
 /** What the package exports. */
-const entryPoints = /deno doc --lint (.*)/.exec(
-  JSON.parse(Deno.readTextFileSync(new URL("deno.json", root))).tasks.check.command,
-)![1];
+const entryPoints = /deno doc --lint (.*)/.exec(tasks.check.command)![1];
 
 /** How a command of the documents is run. */
 type Way = (command: string, folder: string) => Promise<void>;
@@ -258,17 +288,22 @@ type Way = (command: string, folder: string) => Promise<void>;
 const ways: [command: RegExp, way: Way][] = [
   [/^~\/\.cache\/distmath\/native\/cpu\/bin\/mpirun .* -n 4 deno run -A examples\/slab\.ts$/, asItStands],
   [/^mpirun -n 4 deno run -A examples\/slab\.ts$/, asItStands],
+  [/^deno task run --profile$/, profiled],
+  [/^deno task run --timeout$/, outOfTime],
   [/^deno run -A http:\/\/localhost:8000\/scripts\/main\.ts run /, asItStands],
   [/^deno task run -n 2 bench\/first_call\.ts rs$/, withoutGpus],
   [/^(npx --yes deno@[\d.]+|deno) task (demo|run|matmul|doctor|cluster-test)\b/, asItStands],
   [/^(npx --yes deno@[\d.]+|deno) task test( --retries 1)?$/, testsOfOneFile],
   [downloading, withDownloads],
-  [/^deno (task (native list|check|test:slurm)|test -A tests\/cluster\/operation_test\.ts)$/, asItStands],
+  [
+    /^deno (task (native (list|install|install cpu)|check|test:slurm)|test -A tests\/cluster\/operation_test\.ts)$/,
+    asItStands,
+  ],
   [/^deno test -A tests\/unit$/, (command, folder) => asItStands(`${command}/dtype`, folder)],
   [/^deno doc --lint$/, (command, folder) => asItStands(`${command} ${entryPoints}`, folder)],
   [/^deno task bench overlap/, withoutGpus],
   [/^deno task bench\b/, benchmarksInShort],
-  [/^(mpirun --bind-to none -n 2 )?deno run -A bench\/(staged|gpu_\w+|overlap)\.ts/, withoutGpus],
+  [/^(mpirun --bind-to none -n [24] )?deno run -A bench\/(staged|gpu_\w+|overlap)\.ts/, withoutGpus],
   [/^(mpirun --bind-to none -n 2 )?python3 bench\/peers\/(gpu_fft|overlap)\.py/, withoutGpus],
   [/^deno run -A bench\/overlap\/merge\.ts /, recordOfOverlap],
   [/^(NCCL_MULTI_RANK_GPU_ENABLE=1 )?deno task test:gpu -n 2$/, withoutGpus],
@@ -313,6 +348,13 @@ for (const command of new Set(commands)) {
     await way!(command, folder.path);
   });
 }
+
+Deno.test("documents: a command measures again what README says was measured", () => {
+  const [table] = Deno.readTextFileSync(new URL("README.md", root)).match(/^\|.*\| again +\|\n(\|.*\n)*/m)!;
+  const cells = table.trim().split("\n").slice(2).map((row) => row.split("|").at(-2)!.trim());
+  assert(cells.length > 0);
+  for (const cell of cells) assert(spans.includes(cell.slice(1, -1)), `${cell} is no command`);
+});
 
 Deno.test("documents: README tells how much is downloaded for GPUs", () => {
   assertStringIncludes(Deno.readTextFileSync(new URL("README.md", root)), sizes());
