@@ -7,7 +7,7 @@ import { stridesOf } from "../../src/array/layout.ts";
 import { blocking } from "../../src/fft/engines/fftw/blocks.ts";
 import { comparing, fftwPasses } from "../../src/fft/engines/fftw/passes.ts";
 import { LocalTransform } from "../../src/fft/engines/staged/local_transform.ts";
-import { clusterTest } from "../../src/testing/mod.ts";
+import { hostTest } from "../gpu/gpu_test_kit.ts";
 
 const cases = fc.record({
   shape: fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 2, maxLength: 4 }),
@@ -48,10 +48,9 @@ function inMemoryOf({ data, strides }: LocalArray, dtype: DType, shape: readonly
   });
 }
 
-clusterTest("blocks give what whole passes give, and leave alone what lies between: strides, in place, real", {
+hostTest("blocks give what whole passes give, and leave alone what lies between: strides, in place, real", {
   ranks: [1],
 }, (runtime) => {
-  if (runtime.stream !== null) return;
   const [known, usual] = [{ ...comparing }, { ...blocking }];
   comparing.leastNumbers = 1;
   Object.assign(blocking, { bytes: 512, mostBytes: 4096 });
@@ -102,13 +101,12 @@ clusterTest("blocks give what whole passes give, and leave alone what lies betwe
   }
 });
 
-clusterTest(
+hostTest(
   "calls between aligned ones may begin anywhere: blocks do not take them for aligned, which ends the process",
   {
     ranks: [1],
   },
-  (runtime) => {
-    if (runtime.stream !== null) return;
+  () => {
     const passes = fftwPasses(openFftw("float32"), "measure", 1, (plans, calls) => {
       for (const plan of plans) for (const [from, to] of calls) plan.execute(from, to);
       for (const plan of plans.slice(1)) plan[Symbol.dispose]();

@@ -23,6 +23,7 @@ import {
 } from "../../mod.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { isSampled } from "./sampling.ts";
+import { hostTest } from "../gpu/gpu_test_kit.ts";
 
 /** A case of the table: 8 shapes, 4 kinds, 3 ways to say where the result goes, 2 directions, how it is run, in turns in single and double precision. */
 interface Row {
@@ -193,8 +194,7 @@ function tryRow(runtime: Runtime, row: Row): void {
 
 /** One rank alone on a CPU tries all of the table, in parts that take about 10 s each. */
 for (const kind of ["r2c", "c2r even", "c2r odd", "c2c forward", "c2c inverse"]) {
-  clusterTest(`nvmath's table on one rank: ${kind}`, { ranks: [1], timeoutSeconds: 120 }, (runtime) => {
-    if (runtime.stream !== null) return;
+  hostTest(`nvmath's table on one rank: ${kind}`, { ranks: [1], timeoutSeconds: 120 }, (runtime) => {
     const rows = table().filter((row) => kind === (row.kind === "c2c" ? `c2c ${row.direction}` : row.kind));
     assertEquals(rows.length, 8 * 3 * 8);
     for (const row of rows) tryRow(runtime, row);

@@ -29,6 +29,7 @@ import { nearlySquareFactors } from "../../src/distribution/nearly_square.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import { at, generate, transformed, type Whole } from "./fft_oracle.ts";
 import { isSampled } from "./sampling.ts";
+import { hostTest } from "../gpu/gpu_test_kit.ts";
 
 type Precision = "float32" | "float64";
 
@@ -343,8 +344,7 @@ function changed<T extends object>(settings: T, values: Partial<T>): Disposable 
   return { [Symbol.dispose]: () => void Object.assign(settings, usual) };
 }
 
-clusterTest("on CPUs every pass takes the library that was the faster, in calls of as much as is enough", (runtime) => {
-  if (runtime.stream !== null) return;
+hostTest("on CPUs every pass takes the library that was the faster, in calls of as much as is enough", (runtime) => {
   using _measured = changed(comparing, { leastNumbers: 1, enoughNumbers: 256 });
   const libraries = openFftw("float64").map(({ vendor }) => vendor.toUpperCase());
   const field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex128", seed: 8 });
@@ -365,8 +365,7 @@ clusterTest("on CPUs every pass takes the library that was the faster, in calls 
   }
 });
 
-clusterTest("on CPUs parts are sent while they are in the caches: both orders, in place, real, uneven", (runtime) => {
-  if (runtime.stream !== null) return;
+hostTest("on CPUs parts are sent while they are in the caches: both orders, in place, real, uneven", (runtime) => {
   using _cut = changed(hostCutting, {});
   using _unmeasured = changed(comparing, { leastNumbers: Infinity });
   for (const order of ["C", "F"] as const) {
@@ -406,10 +405,9 @@ clusterTest("on CPUs parts are sent while they are in the caches: both orders, i
   }
 });
 
-clusterTest(
+hostTest(
   "parts are sent of arrays with as many dimensions as processes tell each other of, and no more",
   (runtime) => {
-    if (runtime.stream !== null) return;
     for (const dimensions of [MOST_OFFERED_DIMENSIONS, MOST_OFFERED_DIMENSIONS + 1]) {
       const shape = [4 * runtime.size, 64, ...new Array<number>(dimensions - 3).fill(1), 2048];
       const field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "complex64", seed: 2 });
@@ -424,8 +422,7 @@ clusterTest(
   },
 );
 
-clusterTest("on CPUs elements may lie further apart between moves: both orders, large and small", (runtime) => {
-  if (runtime.stream !== null) return;
+hostTest("on CPUs elements may lie further apart between moves: both orders, large and small", (runtime) => {
   using _apart = changed(spreading, {});
   using _unmeasured = changed(comparing, { leastNumbers: Infinity });
   let seen = 0;

@@ -1,4 +1,4 @@
-/** Tests that need a GPU: skipped, with the reason, on machines without one. */
+/** Tests that need a GPU, or a CPU: skipped, with the reason, on machines without one, or with one. */
 import { launcher } from "../../ffi/mpi/mod.ts";
 import { Device, type Runtime, type Stream } from "../../mod.ts";
 import { clusterTest, type ClusterTestOptions } from "../../src/testing/mod.ts";
@@ -17,6 +17,16 @@ export function gpuTest(
 ): void {
   const ignore = hasGpu ? options.ignore ?? false : "no GPU";
   clusterTest(name, { ...options, ignore }, (runtime) => body(runtime, runtime.stream!));
+}
+
+/** Register a test of what only CPUs do. */
+export function hostTest(
+  name: string,
+  options: ClusterTestOptions | ((runtime: Runtime) => void),
+  body: ((runtime: Runtime) => void) | null = null,
+): void {
+  const [given, run] = typeof options === "function" ? [{}, options] : [options, body!];
+  clusterTest(name, { ...given, ignore: hasGpu ? "it is of CPUs" : given.ignore ?? false }, run);
 }
 
 /** Whether the GPU is the mock, which is slow and runs nothing at the same time. */
