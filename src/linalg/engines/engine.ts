@@ -97,6 +97,8 @@ export interface EngineValues {
  */
 export interface EnginePlan extends Disposable {
   readonly report: AlgorithmReport;
+  /** The way that it has chosen, by what this rank knows: all ranks have to choose alike. Left out if there is one only. */
+  readonly choice?: string;
   /** Bytes of buffers that the plan holds on this rank. */
   readonly workspaceBytes: number;
   /** Make what all ranks make together, once, after all of them have planned, and before what was prepared runs. Collective. */

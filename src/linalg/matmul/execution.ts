@@ -94,7 +94,7 @@ export function planMatmul(
   epilog: Epilog,
   options: PlanOptions,
   variant?: string,
-): { plan: MatmulPlan; facts: { library: string } } {
+): { plan: MatmulPlan; facts: { library: string; choice?: string } } {
   const { runtime } = product;
   const library = engine.open?.(runtime) ?? "";
   const notes = runtime.device.kind === "gpu"
@@ -102,7 +102,11 @@ export function planMatmul(
     : (["communicationSmCount", "communicationType"] as const).filter((name) => options[name] !== undefined)
       .map((name) => `${name} has no meaning on a CPU and was not used`);
   const planned = planProduct(engine, runtime, requestOf(product, epilog, options, variant), options);
-  return { plan: new MatmulPlan(planned, epilog, options, notes), facts: { library } };
+  const { choice } = planned;
+  return {
+    plan: new MatmulPlan(planned, epilog, options, notes),
+    facts: { library, ...choice !== undefined && { choice } },
+  };
 }
 
 /** Everything that executions pass on, made ready once. Local. */

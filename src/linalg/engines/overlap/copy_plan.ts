@@ -84,6 +84,10 @@ export class CopyPlan implements EnginePlan {
     return NAMES.reduce((sum, name) => sum + this.#kept[name].byteLength, this.#shared?.value.byteLength ?? 0);
   }
 
+  get choice(): string {
+    return this.#strategy.name;
+  }
+
   get report(): AlgorithmReport {
     const { problem } = this.#request;
     const { strategy, name, problemOf } = this.#strategy;

@@ -202,6 +202,10 @@ export class TilePlan implements EnginePlan {
     return held.reduce((sum, { byteLength }) => sum + byteLength, this.#shared?.value.byteLength ?? 0);
   }
 
+  get choice(): string {
+    return `tiles: ${this.#tiles.name}`;
+  }
+
   get report(): AlgorithmReport {
     const { problem, epilog } = this.#request;
     const { strategy, name } = this.#tiles;
