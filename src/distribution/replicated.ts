@@ -66,7 +66,9 @@ export class ReplicatedDistribution extends Distribution {
 }
 
 /**
- * Every rank holds the whole array.
+ * Every rank holds the whole array. What is made of such arrays alone each rank makes for itself: on CPUs with other
+ * instructions, or with other numbers of threads, its last bits may be others, so that a script's decision by them needs one
+ * rank's, by `Communicator.broadcast`. `solve` and `eigh` give all ranks the same bits.
  *
  * @example
  * ```ts

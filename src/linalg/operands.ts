@@ -49,8 +49,11 @@ export function checkOperand(name: string, array: unknown, runtime: Runtime): as
   }
 }
 
+/** BLAS on CPUs has integers of 32 bits. */
+const MOST_OF_BLAS = 2 ** 31 - 1;
+
 /**
- * Refuse what is no matrix of this runtime with dense rows or columns.
+ * Refuse what is no matrix of this runtime with dense rows or columns, or one whose lines BLAS cannot find.
  *
  * @throws {TypeError | StateError | ShapeError} naming the operand
  */
@@ -65,10 +68,19 @@ export function checkMatrix(name: string, array: unknown, runtime: Runtime): ass
     );
   }
   const { local, order } = array;
-  if (local.size > 0 && leadingDimension(local, order)?.order !== order) {
+  if (local.size === 0) return;
+  const found = leadingDimension(local, order);
+  if (found?.order !== order) {
     throw new ShapeError(
       `${name} is in order "${order}", but its local strides are [${local.strides}]: neither rows nor columns are ` +
         `dense. Pass ${name}.copy().`,
+    );
+  }
+  if (!local.isOnDevice && found.leadingDimension > MOST_OF_BLAS) {
+    const lines = order === "C" ? "rows" : "columns";
+    throw new ShapeError(
+      `The ${lines} of ${name} lie ${found.leadingDimension} elements apart on this rank, and BLAS counts in 32 bits, up to ` +
+        `${MOST_OF_BLAS}. Pass ${name}.copy().`,
     );
   }
 }

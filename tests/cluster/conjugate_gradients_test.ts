@@ -8,7 +8,9 @@ import {
   DTypeError,
   evaluate,
   type LinearOperator,
+  matmul,
   Replicated,
+  reshape,
   type Runtime,
   type Scalar,
   ShapeError,
@@ -221,6 +223,22 @@ clusterTest("systems of 32 bits of small and large numbers are solved as others 
       whole(dtype === "float32" ? scaled : scaled.real()).forEach((value, i) =>
         assertAlmostEquals(Number(value), solution[i], 1e-3 * solution[i])
       );
+    }
+  }
+});
+
+clusterTest("a b of zeros has the solution 0 wherever it begins, and a tolerance of 0 is no fault of A", (runtime) => {
+  for (const dtype of ["float32", "float64"] as const) {
+    for (const extent of [1, 8]) {
+      const entry = (i: number, j: number) => i === j ? 1e-3 * (1 + i) : 1e-5;
+      const a = DistributedArray.generate(runtime, [extent, extent], Slab.X, entry, { dtype });
+      const [zeros, ones] = [0, 1].map((value) => DistributedArray.full(runtime, [extent], Slab.X, value, { dtype }));
+      const none = cg(a, zeros, { x0: ones });
+      assertEquals([none.x.norm(), none.steps, none.residual, none.isConverged], [0, 0, 0, true]);
+      const { x, steps } = cg(a, ones, { tolerance: 0 });
+      assert(steps <= 10 * extent);
+      const product = matmul(a, reshape(x, [extent, 1]) as typeof a);
+      assertAlmostEquals(Number(product.sum()), extent, 1e-4);
     }
   }
 });

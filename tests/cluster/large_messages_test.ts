@@ -1,7 +1,7 @@
 /** Messages of more bytes than 32-bit counts can tell. */
 import { Buffer } from "node:buffer";
-import { assertEquals } from "@std/assert";
-import { Box, DistributedArray, LocalArray, Redistribution, Slab } from "../../mod.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { Box, DistributedArray, LocalArray, matmul, Redistribution, ShapeError, Slab, syrk } from "../../mod.ts";
 import { openChannels } from "../../src/memory/peer_channels.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 
@@ -62,4 +62,14 @@ clusterTest("what lies behind 2^31 words of a part is sent from there", { ranks:
   there.plan({ algorithm: "packed_alltoallv" });
   using moved = there.execute();
   assertEquals(moved.sum(), 2000);
+});
+
+clusterTest("matrices whose lines lie further apart than BLAS counts are refused", { ranks: [1] }, (runtime) => {
+  const [rows, columns] = [2 ** 16, 2 ** 15 + 64];
+  const tall = DistributedArray.fromLocal(runtime, LocalArray.empty("float32", [rows, columns]), Slab.X);
+  const ends = tall.slice([[0, rows, rows - 1], [0, 2]]);
+  const words = `The rows of a lie ${(rows - 1) * columns} elements apart on this rank, and BLAS counts in 32 bits`;
+  for (const call of [() => matmul(ends, ends), () => syrk(ends)]) assertThrows(call, ShapeError, words);
+  const copy = ends.copy().assign(2);
+  assertEquals(matmul(copy, copy).sum(), 32);
 });

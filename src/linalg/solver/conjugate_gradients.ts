@@ -92,6 +92,7 @@ export function cg<D extends DType>(
     of: preconditioner ?? ((residual: DistributedArray<D>) => residual),
   };
   const norm = b.norm();
+  if (norm === 0) return { x: b.copy(), steps: 0, residual: 0, isConverged: true };
   // The system of b / scale, whose solution is x / scale, so that no square is lost.
   const scale = scaleFor(norm, b.dtype);
   const scaled = (array: DistributedArray<D>, factor: number) =>
@@ -103,23 +104,30 @@ export function cg<D extends DType>(
   using p = b.copy();
   const goal = Math.max(tolerance * norm, absoluteTolerance) / scale;
   let [steps, residual, squares] = [0, 0, 0];
+  /** Whether a square is too small to be told from 0, which says nothing of A after some steps. */
+  const isLost = (square: number) => square === 0 && steps > 0;
   /** Turn the direction, the first time into that of the residual. */
   const turn = (z: DistributedArray<D>): void => {
     const before = squares;
     squares = innerProduct(r, z);
     residual = z === r ? Math.sqrt(squares) : r.norm();
-    if (!(squares > 0) && residual > goal) throw notPositive("the preconditioner", "r^H M r", squares, steps);
+    if (!(squares > 0) && residual > goal && !isLost(squares)) {
+      throw notPositive("the preconditioner", "r^H M r", squares, steps);
+    }
     if (before === 0) p.assign(z);
     else p.multiply(squares / before, { into: p }).add(z, { into: p });
   };
   taken(precondition, r, turn);
-  for (; residual > goal && steps < maxSteps; steps++) {
-    taken(multiply, p, (q) => {
+  for (; residual > goal && !isLost(squares) && steps < maxSteps; steps++) {
+    const hasMoved = taken(multiply, p, (q) => {
       const curvature = innerProduct(p, q);
+      if (isLost(curvature)) return false;
       if (!(curvature > 0)) throw notPositive("A", "p^H A p", curvature, steps + 1);
       axpy(squares / curvature, p, x);
       axpy(-squares / curvature, q, r);
+      return true;
     });
+    if (!hasMoved) break;
     taken(precondition, r, turn);
   }
   scaled(x, scale);

@@ -138,7 +138,9 @@ export class CublasMpResources {
     const needed = largestOnAll(this.#runtime, "cublasMpMatmul_bufferSize", ask);
     let workspace = this.#workspaces.at(-1);
     if (workspace === undefined || workspace.byteLength < needed) {
-      const usual = workspace === undefined ? this.#runtime.device.memoryBytes * FIRST_SHARE : 0;
+      // GPUs may have other memory than those of other ranks.
+      const share = () => Math.ceil(this.#runtime.device.memoryBytes * FIRST_SHARE);
+      const usual = workspace === undefined ? largestOnAll(this.#runtime, "cublasMpMalloc", share) : 0;
       const size = Math.ceil(Math.max(1, needed, usual) / GRANULARITY) * GRANULARITY;
       this.#workspaces.push(workspace = this.#allocate(size, grids[0]));
     }
