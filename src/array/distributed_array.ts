@@ -24,7 +24,14 @@ import { agree } from "../runtime/agreement.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { agreeOnMethod, type BaseArray, checkArray, checkTarget, factsOf, type Held } from "./base_array.ts";
 import { ElementAccess } from "./element_access.ts";
-import { ASSIGNED, checkInto, elementwise, type Made, type TargetOptions } from "./elementwise/elementwise.ts";
+import {
+  ASSIGNED,
+  checkInto,
+  checkOwnArray,
+  elementwise,
+  type Made,
+  type TargetOptions,
+} from "./elementwise/elementwise.ts";
 import { holdsNeeded } from "./elementwise/broadcast.ts";
 import { applied, type Expression, FUNCTIONS } from "./elementwise/expression.ts";
 import type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames } from "./elementwise/names.ts";
@@ -601,12 +608,13 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    */
   assign(values: DistributedArray | ElementOf<D> | number): this {
     if (values instanceof DistributedArray) {
+      // Whether they move follows from what all ranks know alike: not from whether their memory is there on this one.
       if (this.#isElsewhere(values)) {
-        if (values.dtype === this.dtype) values.redistribute(this);
+        if (values.dtype === this.dtype) this.#assignMoved(values);
         else this.#assignConverted(values);
         return this;
       }
-      using all = this.#lacksPartOf(values) ? values.redistribute(Replicated) : null;
+      using all = this.#lacksPartOf(values) ? this.#replicated(values) : null;
       elementwise("DistributedArray.assign", applied("positive"), [all ?? values], { into: this }, ASSIGNED);
       return this;
     }
@@ -621,8 +629,45 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     return this;
   }
 
+  /** Assign elements that are on other ranks. */
+  #assignMoved(values: DistributedArray): void {
+    let move!: () => void;
+    agreeOnMethod(this, "assign", () => {
+      checkOwnArray("DistributedArray.assign", "operand 1", values, this.runtime);
+      checkTarget(values, this);
+      move = prepareOnce(
+        this.runtime,
+        values.distribution,
+        this.distribution,
+        values.local,
+        this.local,
+        values.order,
+      );
+      return { values: factsOf(values) };
+    });
+    move();
+  }
+
+  /** Elements that are assigned, on every rank. */
+  #replicated<T extends DType>(values: DistributedArray<T>): DistributedArray<T> {
+    const { runtime } = this;
+    const { dtype, order, shape, distribution } = values;
+    let result!: DistributedArray<T>;
+    let move!: () => void;
+    agreeOnMethod(this, "assign", () => {
+      checkOwnArray("DistributedArray.assign", "operand 1", values, runtime);
+      const local = LocalArray.empty(dtype, shape, order, values.local.isOnDevice ? runtime.stream : null);
+      result = new DistributedArray({ runtime, local, distribution: Replicated.bind(shape, runtime.size), order });
+      move = prepareOnce(runtime, distribution, result.distribution, values.local, local, order);
+      return { values: factsOf(values) };
+    });
+    move();
+    return result;
+  }
+
   #assignConverted(values: DistributedArray): void {
     agreeOnMethod(this, "assign", () => {
+      checkOwnArray("DistributedArray.assign", "operand 1", values, this.runtime);
       checkInto("DistributedArray.assign", this, values.dtype, ASSIGNED);
       return { values: factsOf(values) };
     });
@@ -632,13 +677,13 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   /** Whether another array of the same shape has its elements on other ranks. */
   #isElsewhere(other: DistributedArray): boolean {
-    const isAlike = other.shape.join() === this.shape.join() && !other.isFreed && !other.isLost;
+    const isAlike = other.shape.join() === this.shape.join() && other.runtime === this.runtime;
     return isAlike && !other.distribution.isReplicated && !other.distribution.coincidesWith(this.distribution);
   }
 
   /** Whether ranks lack elements of a smaller array that they repeat. */
   #lacksPartOf(other: DistributedArray): boolean {
-    if (other.isFreed || other.isLost || other.runtime !== this.runtime) return false;
+    if (other.runtime !== this.runtime) return false;
     const shift = this.shape.length - other.shape.length;
     const isSmaller = shift >= 0 && (shift > 0 || other.size < this.size) &&
       other.shape.every((extent, d) => extent === 1 || extent === this.shape[d + shift]);

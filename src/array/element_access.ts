@@ -197,6 +197,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
    */
   *entries(): Generator<[index: number[], value: ElementOf<D>]> {
     const { local } = this;
+    if (local.size === 0) return;
     const lists = this.distribution.ranges(this.runtime.rank).map((ranges) =>
       ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
     );
@@ -205,7 +206,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
       if (index.length === lists.length) yield [index, next() as ElementOf<D>];
       else for (const i of lists[index.length]) yield* visit([...index, i]);
     };
-    if (local.size > 0) yield* visit([]);
+    yield* visit([]);
   }
 
   /** Memory for all elements. */

@@ -48,6 +48,8 @@ export function checkFormat(options: FormatOptions | undefined): FullFormat {
 
 /** The indices of each dimension that are shown. */
 export function shownIndices(shape: readonly number[], { threshold, edgeItems }: FullFormat): number[][] {
+  // The other extents of an array without elements may be anything.
+  if (shape.includes(0)) return shape.map(() => []);
   const isLarge = sizeOfShape(shape) > threshold;
   return shape.map((extent) => {
     const all = Array.from({ length: isLarge ? Math.min(extent, 2 * edgeItems) : extent }, (_, i) => i);

@@ -20,6 +20,7 @@ import {
   dtypeOf,
   elementCount,
   HUGE_BYTES,
+  MAXIMUM_LENGTH,
   type Scalar,
   type TypedArray,
 } from "../dtype/dtype.ts";
@@ -335,12 +336,19 @@ export class LocalArray<D extends DType = DType> implements Strided {
    * flat list of values in C order, or with one number. In a list for a complex array each element is two numbers; for
    * bfloat16 and float8 a `Uint16Array` or `Uint8Array` holds bits, any other list values.
    *
+   * @throws {TypeError} if the values are neither numbers nor a list of them.
    * @throws {ShapeError} if there are too few or too many values.
    * @throws {DTypeError} if they do not convert to the dtype.
    */
   set(values: number | bigint | LocalArray | ArrayLike<number> | ArrayLike<bigint>): void {
     if (values instanceof LocalArray) return this.#setArray(values);
     if (typeof values === "number" || typeof values === "bigint") return this.fill(values);
+    if (!isList(values)) {
+      throw new TypeError(
+        `set takes a number, a bigint, a LocalArray of the same shape, or a list of numbers such as [1, 2] or a typed ` +
+          `array, not ${describe(values)}.`,
+      );
+    }
     const { dtype, shape, size } = this;
     const { parts } = dtypeInfo(dtype);
     if (values.length !== size * parts) {
@@ -558,6 +566,8 @@ function hostMemory(dtype: DType, size: number, isCleared: boolean): TypedArray 
   const bytes = size * itemSize;
   if (bytes < LARGE_BYTES) return allocate(dtype, size);
   const alignment = bytes < HUGE_BYTES ? PAGE_BYTES : HUGE_PAGE_BYTES;
+  // No room for an alignment, but for the elements there may be.
+  if ((size + alignment / itemSize) * parts > MAXIMUM_LENGTH) return allocate(dtype, size);
   const spare = takeSpare(bytes + alignment);
   if (spare !== null && isCleared) new Uint8Array(spare).fill(0);
   const buffer = spare ?? allocate(dtype, size + alignment / itemSize).buffer;
@@ -573,6 +583,11 @@ function remainder(buffer: ArrayBuffer, alignment: number): number {
   } catch {
     return 16;
   }
+}
+
+/** Whether a value is a list or like one. */
+function isList(value: unknown): value is ArrayLike<unknown> {
+  return isObject(value) && Number.isInteger((value as { readonly length?: unknown }).length);
 }
 
 /** A flat list as elements of the dtype: as it is if it holds them already, converted otherwise. */

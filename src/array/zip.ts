@@ -58,6 +58,9 @@ export function directoryPlace(tail: Uint8Array, start: number): { readonly offs
   return { offset: wide(view, end + 48), size: wide(view, end + 40) };
 }
 
+/** Of names; one may begin with U+FEFF, which is no mark of the byte order there. */
+const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
 /** The entries that a directory has. */
 export function directoryEntries(bytes: Uint8Array): ZipEntry[] {
   const view = viewOf(bytes);
@@ -65,7 +68,7 @@ export function directoryEntries(bytes: Uint8Array): ZipEntry[] {
   for (let at = 0; at + CENTRAL_BYTES <= bytes.length && view.getUint32(at, true) === CENTRAL;) {
     const [flags, method] = [view.getUint16(at + 8, true), view.getUint16(at + 10, true)];
     const [nameBytes, extraBytes, commentBytes] = [28, 30, 32].map((field) => view.getUint16(at + field, true));
-    const name = new TextDecoder().decode(bytes.subarray(at + CENTRAL_BYTES, at + CENTRAL_BYTES + nameBytes));
+    const name = UTF8.decode(bytes.subarray(at + CENTRAL_BYTES, at + CENTRAL_BYTES + nameBytes));
     if (flags & 1) refuse(`${name} is encrypted`);
     const extra = bytes.subarray(at + CENTRAL_BYTES + nameBytes, at + CENTRAL_BYTES + nameBytes + extraBytes);
     const [crc, packedSize, size, offset] = [16, 20, 24, 42].map((field) => view.getUint32(at + field, true));

@@ -82,7 +82,10 @@ export class Box extends Distribution {
       );
     }
     checkCover(this.boxes, shape);
-    const sets = this.boxes.map(([lower, upper]) => shape.map((_, d) => interval(lower[d], upper[d])));
+    // An empty box may lie outside: what takes part in a dimension without it has the extents of the shape nevertheless.
+    const sets = this.boxes.map(([lower, upper]) =>
+      shape.map((extent, d) => interval(Math.min(lower[d], extent), Math.min(upper[d], extent)))
+    );
     return new Box(this.boxes).attach(shape, size, {
       sets: (rank) => sets[rank],
       owner: (index) => this.boxes.findIndex((corners) => contains(corners, index)),

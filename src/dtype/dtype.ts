@@ -176,7 +176,7 @@ export function isNarrowFloat(dtype: DType): dtype is NarrowFloat {
 }
 
 /** The most numbers that one typed array may hold here. */
-const MAXIMUM_LENGTH = 2 ** 32;
+export const MAXIMUM_LENGTH = 2 ** 32;
 
 /** From this size on memory gets huge pages: the time of first writes is mostly that of page faults. */
 export const HUGE_BYTES = 2 ** 22;

@@ -46,6 +46,8 @@ clusterTest("at and set reach any element from every rank", (runtime) => {
   }
   using big = DistributedArray.generate(runtime, [5], Slab.X, (i) => -BigInt(i), { dtype: "int64", memory });
   assertEquals([big.at(3), [...big.entries()].length], [-3n, big.local.size]);
+  using none = DistributedArray.zeros(runtime, [9e9, 0], Slab.Y, { memory });
+  assertEquals([[...none.entries()], none.format()], [[], "[]"]);
   using z = DistributedArray.zeros(runtime, [3], Slab.X, { dtype: "complex128", memory });
   z.set([2], [-1, -0]);
   assertEquals([z.at(2), z.at(0)], [[-1, -0], [0, 0]]);

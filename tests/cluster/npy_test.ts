@@ -522,6 +522,23 @@ clusterTest("saveNpz() writes what loadNpz() and numpy.load read", (runtime) => 
   });
 });
 
+clusterTest("loadNpz() tells names apart that begin with U+FEFF", (runtime) => {
+  inFolder(runtime, (folder) => {
+    const path = `${folder}/marks.npz`;
+    const names = ["\ufeffa", "a", "\ufeff", "b\ufeff"];
+    saveNpz(
+      Object.fromEntries(names.map((name, k) => [name, DistributedArray.full(runtime, [2], Slab.X, k + 1)])),
+      path,
+    );
+    const read = loadNpz(runtime, path, Slab.X);
+    assertEquals(
+      Object.entries(read).map(([name, array]) => [name, array.sum()]),
+      names.map((name, k) => [name, 2 * k + 2]),
+    );
+    assertEquals(Object.keys(loadNpz(runtime, path, { "\ufeffa": Slab.X })), ["\ufeffa"]);
+  });
+});
+
 /** What Python finds in an archive; null on other ranks, or without NumPy. */
 function saveNpzText(runtime: Runtime, folder: string, path: string): string | null {
   if (runtime.rank !== 0 || !hasNumpy) return null;

@@ -529,6 +529,49 @@ clusterTest("autotune measures each way that elements can go, and takes the fast
   assertThrowsEverywhere(runtime, () => plan.autotune(), StateError, "after releaseOperands()");
 });
 
+clusterTest("autotune leaves arrays that share memory as they were", (runtime) => {
+  const tuned = (isTuned: boolean, options: { repetitions?: number } = {}) => {
+    const a = DistributedArray.generate(runtime, [8], Slab.X, (i) => i + 1, { memory: "host" });
+    const square = DistributedArray.generate(runtime, [5, 5], Slab.X, (i, j) => 10 * i + j, {
+      order: "F",
+      memory: "host",
+    });
+    const moves = [
+      [a, new Redistribution(a.slice([[0, 7]]), a.slice([[1, 8]]))],
+      [square, new Redistribution(square.transpose(), square)],
+    ] as const;
+    return moves.map(([array, move]) => {
+      const before = array.to({ order: "C" }).allGather();
+      if (isTuned) {
+        move.autotune(options);
+        assertEquals(array.to({ order: "C" }).allGather(), before);
+        assertStringIncludes(move.explain(), "autotune measured");
+      }
+      move.execute();
+      const after = array.to({ order: "C" }).allGather();
+      move.free();
+      return after;
+    });
+  };
+  const expected = [
+    Float64Array.of(1, 1, 2, 3, 4, 5, 6, 7),
+    Float64Array.from({ length: 25 }, (_, k) => 10 * (k % 5) + Math.floor(k / 5)),
+  ];
+  assertEquals(tuned(false), expected);
+  assertEquals(tuned(true), expected);
+  assertEquals(tuned(true, { repetitions: 1 }), expected);
+  // What shares memory on one rank only moves on from there.
+  const own = [new Float64Array(2).fill(runtime.rank + 1), new Float64Array(2).fill(-1)];
+  const source = DistributedArray.fromLocal(runtime, own[0], Slab.X, { localShape: [2] });
+  const target = DistributedArray.fromLocal(runtime, runtime.rank === 0 ? own[0] : own[1], Slab.X, { localShape: [2] });
+  using move = new Redistribution(source, target);
+  const before = [source, target].map((array) => array.allGather());
+  move.autotune();
+  assertEquals([source, target].map((array) => array.allGather()), before);
+  move.execute();
+  assertEquals(target.allGather(), before[0]);
+});
+
 /** Calls of MPI by name, while `body` runs. */
 function countCalls(names: readonly string[], body: () => void): Record<string, number> {
   const table = startMpi().symbols as unknown as Record<string, (...given: unknown[]) => number>;

@@ -3,7 +3,9 @@ import { assert, assertEquals } from "@std/assert";
 import {
   type AxisOptions,
   BlockCyclic,
+  Box,
   CollectiveError,
+  type Corners,
   DistributedArray,
   type DType,
   DTypeError,
@@ -256,6 +258,38 @@ clusterTest("slices that begin within blocks are reduced along any dimension", (
   assertEquals(whole(rows.argmax({ axis: 1 })), sums.map(() => 3));
   assertEquals(whole(rows.sum({ axis: 0 })), [0, 1, 2, 3].map((j) => 280 + 7 * j));
 });
+
+clusterTest(
+  "ranks without elements take part in reductions, wherever their empty box lies",
+  { ranks: [2, 3, 4] },
+  (runtime) => {
+    const filled: Corners[] = runtime.size === 2 ? [[[0, 0], [4, 4]]] : [[[0, 0], [2, 4]], [[2, 0], [4, 4]]];
+    const empty: Corners[] = [[[0, 0], [0, 100]], [[0, 0], [100, 0]], [[50, 60], [50, 70]], [[60, 50], [70, 50]], [
+      [90, 90],
+      [90, 90],
+    ]];
+    for (const box of empty) {
+      const boxes = Array.from({ length: runtime.size }, (_, rank) => filled[rank] ?? box);
+      using a = DistributedArray.generate(runtime, [4, 4], new Box(boxes), (i, j) => 10 * i + j, { memory });
+      const message = String(a);
+      for (
+        const [name, along] of [["sum", [[60, 64, 68, 72], [6, 46, 86, 126]]], ["max", [[30, 31, 32, 33], [
+          3,
+          13,
+          23,
+          33,
+        ]]], ["argmax", [[3, 3, 3, 3], [3, 3, 3, 3]]]] as [string, number[][]][]
+      ) {
+        for (const axis of [0, 1]) {
+          assertEquals(whole(call(a, name, { axis }) as DistributedArray), along[axis], `${name} ${message}`);
+          const turned = call(a.transpose(), name, { axis: 1 - axis }) as DistributedArray;
+          assertEquals(whole(turned), along[axis], `${name} transposed ${message}`);
+        }
+      }
+      assertEquals([a.sum(), a.max(), a.argmax()], [264, 33, 15], message);
+    }
+  },
+);
 
 clusterTest("NaN counts as extreme, the first one of equals is found, nothing has no extreme", (runtime) => {
   const n = 3 * runtime.size;

@@ -3,10 +3,13 @@ import { assert, assertEquals, assertStrictEquals } from "@std/assert";
 import {
   arange,
   BlockCyclic,
+  Box,
   broadcastTo,
   concatenate,
+  type Corners,
   cumulativeSum,
   DistributedArray,
+  type Distribution,
   DistributionError,
   DTypeError,
   expandDims,
@@ -23,6 +26,7 @@ import {
   Slab,
   squeeze,
   stack,
+  StateError,
   vecdot,
 } from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
@@ -191,6 +195,17 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(() => concatenate([a, a], other), DistributionError, "Slab.X is bound to shape [99, 3]");
   fails(() => a.slice([null, null, null]), ShapeError, "slice was given 3 ranges, but an array of shape [4,3] has 2");
   fails(() => a.slice([[-5, 2]]), RangeError, "Range 0 begins or ends at -5, before the first of 4 indices");
+  fails(() => a.slice([[-1, -3]]), RangeError, "Range 0, [-1, -3], ends before it begins: of 4 indices it is [3, 1].");
+  fails(
+    () => a.slice([[5, -1]]),
+    RangeError,
+    "the start of range 0 must be an integer of at least 0 and at most 4, got 5",
+  );
+  fails(
+    () => a.slice([null, [2, -2]]),
+    RangeError,
+    "Range 1, [2, -2], ends before it begins: of 3 indices it is [2, 1].",
+  );
   fails(() => a.slice([[0, 4, -1]]), RangeError, "from 1, not -1. Views do not run backwards: take flip(array, 0)");
   fails(() => a.slice([[0, 4, "2" as unknown as number]]), TypeError, "The step of range 0 must be a whole number");
   fails(() => a.assign([1, 2] as unknown as number), DTypeError, "float64 takes a number");
@@ -208,7 +223,28 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(() => squeeze(a, 0), ShapeError, "squeeze takes away dimensions of extent 1");
   fails(() => broadcastTo(a, [4, 1]), ShapeError, "broadcastTo: ");
   fails(() => reshape(a, [5, 3]), ShapeError, "reshape: 12 elements do not make an array of shape [5, 3]");
-  fails(() => reshape(a, [-1, 5]), ShapeError, "The shape");
+  const open = "reshape: 12 elements do not make an array of shape [5, -1]. No whole number times 5 is 12; give";
+  fails(() => reshape(a, [5, -1]), ShapeError, open);
+  fails(() => reshape(a, [0, -1]), ShapeError, "do not make an array of shape [0, -1]. No whole number times 0 is 12");
+  fails(() => reshape(a, [-1, -1]), ShapeError, "the shape [-1, -1] has 2 extents of -1, but only one may be -1");
+  fails(() => reshape(a, [-1, 2.5]), ShapeError, "The shape is [-1, 2.5], but needs");
+  fails(() => reshape(a, [-1, -2, -3]), ShapeError, "The shape is [-1, -2, -3], but needs");
+  fails(() => reshape(a, 12 as unknown as number[]), TypeError, "The shape must be an array of numbers");
+  fails(() => reshape(a, [-1, "4" as unknown as number]), TypeError, 'not [-1, "4"]');
+  using none = DistributedArray.zeros(runtime, [0, 3], Slab.X, { memory });
+  fails(() => reshape(none, [0, -1]), ShapeError, "-1 could stand for any extent. Give it.");
+  assertEquals([...reshape(none, [-1, 7]).shape], [0, 7]);
+  for (const count of [2.5, -1]) {
+    const message = `linspace: count must be a whole number from 0, not ${count}`;
+    fails(() => linspace(runtime, 0, 1, count, Slab.X), ShapeError, message);
+  }
+  const larger = " numbers, and an array holds less than 2^53. Take a larger step.";
+  fails(() => arange(runtime, 0, 1, 1e-20, Slab.X), ShapeError, `there would be 100000000000000000000${larger}`);
+  fails(
+    () => arange(runtime, 0, 1, 1e-320, Slab.X),
+    ShapeError,
+    `there would be more than ${Number.MAX_VALUE}${larger}`,
+  );
   fails(() => concatenate([]), TypeError, "concatenate takes a list of arrays, one at least, not []");
   fails(() => concatenate([a, a.transpose()]), ShapeError, "differ beside dimension 0");
   fails(() => stack([a], { axis: 3 }), RangeError, "The axis must be");
@@ -249,6 +285,37 @@ clusterTest("stepped slices are views, wherever each rank has every so manieth e
   if (size !== 2) return;
   using cyclic = DistributedArray.zeros(runtime, [12, 2], new BlockCyclic(grid, [3, 1]), { memory });
   assertThrowsEverywhere(runtime, () => cyclic.slice([[0, 12, 2]]), DistributionError, "Redistribute the array before");
+});
+
+clusterTest("assign tells all ranks that the values were freed on one of them", { ranks: [2, 3] }, (runtime) => {
+  using a = DistributedArray.full(runtime, [6, 4], Slab.X, 1, { memory });
+  const make = (shape: number[], distribution: Distribution, dtype: "float32" | "float64" = "float64") =>
+    DistributedArray.full(runtime, shape, distribution, 2, { dtype, memory });
+  const values = {
+    "in place": () => make([6, 4], Slab.X),
+    "on other ranks": () => make([6, 4], Slab.Y),
+    "on other ranks, of another dtype": () => make([6, 4], Slab.Y, "float32"),
+    "repeated, on other ranks": () => make([4], Slab.X),
+  };
+  for (const [name, of] of Object.entries(values)) {
+    const kept = of();
+    assertEquals(whole(a.assign(kept)), table(6, 4, () => 2), name);
+    a.assign(1);
+    if (runtime.rank === runtime.size - 1) kept.free();
+    const text = "DistributedArray.assign: operand 1 was freed";
+    assertThrowsEverywhere(runtime, () => a.assign(kept), StateError, text);
+    assertEquals(whole(a), table(6, 4, () => 1), name);
+  }
+});
+
+clusterTest("flip and cumulativeSum where an empty box lies outside", { ranks: [2, 3] }, (runtime) => {
+  for (const empty of [[[0, 0], [0, 100]], [[90, 90], [90, 95]]] as Corners[]) {
+    const filled: Corners[] = runtime.size === 2 ? [[[0, 0], [4, 4]]] : [[[0, 0], [2, 4]], [[2, 0], [4, 4]]];
+    using a = DistributedArray.generate(runtime, [4, 4], new Box([...filled, empty]), (i, j) => 10 * i + j, { memory });
+    assertEquals(whole(flip(a, 0)), table(4, 4, (i, j) => 10 * (3 - i) + j));
+    assertEquals(whole(flip(a, 1)), table(4, 4, (i, j) => 10 * i + 3 - j));
+    assertEquals(whole(cumulativeSum(a, { axis: 1 })), table(4, 4, (i, j) => (j + 1) * (10 * i + j / 2)));
+  }
 });
 
 clusterTest("flip, cumulativeSum, kron, vecdot", (runtime) => {

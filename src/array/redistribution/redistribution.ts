@@ -13,6 +13,7 @@ import { agree } from "../../runtime/agreement.ts";
 import { autotune, type Tuning } from "../../runtime/autotune.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkAlive, checkArray, checkTarget, runtimeOf } from "../base_array.ts";
+import { largestOfAll } from "../difference.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
 import { predictOnGpu } from "../gpu_model.ts";
@@ -20,7 +21,7 @@ import { predictOnHost } from "../host_model.ts";
 import { LocalArray } from "../local_array.ts";
 import { gpuWorkOf } from "./gpu_work.ts";
 import { elementsBetween, elementsCopied } from "./plan.ts";
-import { type AskedAlgorithm, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
+import { type AskedAlgorithm, overlap, type RedistributionAlgorithm, Redistributor } from "./redistributor.ts";
 
 /**
  * The elements of an array in another distribution, in a new array or in one that is given: any distribution to any.
@@ -194,8 +195,8 @@ export class Redistribution<D extends DType = DType> implements Disposable {
 
   /**
    * Try all algorithms that move these elements between these ranks, keep the fastest (by the slowest rank's time), and return
-   * the times, the fastest first. Collective; it takes a few executions of each, into the target if one was given. The choice
-   * holds until the next `plan`.
+   * the times, the fastest first. Collective; it takes a few executions of each, into the target if one was given. Where that
+   * shares memory with the array, both hold afterwards what they held before. The choice holds until the next `plan`.
    *
    * @throws {TypeError | RangeError} if an option is unknown, or repetitions are no whole number from 1.
    * @throws {StateError} after `free` or `releaseOperands`, or if an array was freed.
@@ -346,7 +347,10 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     this.free();
   }
 
-  /** How moves of an array are tuned. All executions write to the same part. */
+  /**
+   * How moves of an array are tuned. All executions write to the same part. If that shares memory with the array, each would
+   * move what the one before has moved: it gets back what it held.
+   */
   #tuning(
     plan: Redistributor,
     operands: Operands<D>,
@@ -358,10 +362,18 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     const made = (algorithm: AskedAlgorithm) =>
       new Redistributor(runtime, this.#source, this.distribution, { algorithm, isOnDevice: local.isOnDevice });
     let into: LocalArray | null = null;
+    let isShared = false;
+    let saved: LocalArray | null = null;
     return {
       facts: { algorithms },
       trials: algorithms.map((asked) => ({ asked })),
       titleOf: ({ asked }) => asked,
+      begin: () => {
+        if (target === null) return;
+        // On one rank is enough: what has moved there moves on from it.
+        const isSharedHere = overlap(local, target.local);
+        isShared = largestOfAll(runtime.communicator, isSharedHere ? 1 : 0) > 0;
+      },
       make: ({ asked }) => ({ plan: made(asked) }),
       prepare: (plan) => {
         const shape = this.distribution.localShape(runtime.rank);
@@ -369,10 +381,14 @@ export class Redistribution<D extends DType = DType> implements Disposable {
         if (into === null || into.isLost) {
           into = target?.local ?? LocalArray.empty(dtype, shape, order, local.isOnDevice ? runtime.stream : null);
         }
+        if (isShared && (saved === null || saved.isLost)) saved = into.copy(order);
         return plan.prepare(local, into, order);
       },
       release: () => {
         if (target === null) into?.release();
+        if (saved === null || saved.isLost) return;
+        if (!target!.isFreed && !target!.isLost) target!.local.set(saved);
+        saved.release();
       },
       replan: ({ asked }, operands) => ({ plan: made(asked), operands, facts: { algorithm: asked } }),
     };

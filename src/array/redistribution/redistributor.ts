@@ -412,7 +412,7 @@ export class Redistributor {
 }
 
 /** Whether elements of one part may lie between those of another. */
-function overlap(a: LocalArray, b: LocalArray): boolean {
+export function overlap(a: LocalArray, b: LocalArray): boolean {
   if (a.size === 0 || b.size === 0 || a.isOnDevice !== b.isOnDevice) return false;
   const [[aStart, aEnd], [bStart, bEnd]] = [spanOf(a), spanOf(b)];
   const isSameMemory = a.isOnDevice ? a.buffer === b.buffer : a.data.buffer === b.data.buffer;

@@ -75,7 +75,7 @@ function checkNumbers(numbers: Record<string, unknown>): void {
 
 /**
  * The numbers from `start` up to, but not with, `stop`, in steps of `step`. Collective; throws as `DistributedArray.zeros`
- * does, TypeError for what is no number, and ShapeError for a step of 0.
+ * does, TypeError for what is no number, and ShapeError for a step of 0, or one so small that the numbers cannot be counted.
  *
  * @example
  * ```ts
@@ -94,18 +94,26 @@ export function arange<D extends DType = "float64">(
   distribution: Distribution,
   options: ArrayOptions<D> = {},
 ): DistributedArray<D> {
+  const countOf = () => Math.max(0, Math.ceil((stop - start) / step));
   agreeWith(runtime, "arange", () => {
     checkNumbers({ start, stop, step });
     if (step === 0) throw new ShapeError("arange: a step of 0 never arrives.");
+    if (countOf() > Number.MAX_SAFE_INTEGER) {
+      const count = Number.isFinite(countOf()) ? countOf() : `more than ${Number.MAX_VALUE}`;
+      throw new ShapeError(
+        `arange: from ${start} to ${stop} in steps of ${step} there would be ${count} numbers, and an array holds less ` +
+          `than 2^53. Take a larger step.`,
+      );
+    }
     return { start, stop, step };
   });
-  const count = Math.max(0, Math.ceil((stop - start) / step));
+  const count = countOf();
   return DistributedArray.generate(runtime, [count], distribution, { factors: [step], offset: start }, options);
 }
 
 /**
  * `count` numbers at equal distances, from `start` to `stop`, which is the last. Collective; throws as
- * `DistributedArray.zeros` does, and TypeError for what is no number.
+ * `DistributedArray.zeros` does, TypeError for what is no number, and ShapeError for a count that is no whole number from 0.
  */
 export function linspace<D extends DType = "float64">(
   runtime: Runtime,
@@ -117,6 +125,9 @@ export function linspace<D extends DType = "float64">(
 ): DistributedArray<D> {
   agreeWith(runtime, "linspace", () => {
     checkNumbers({ start, stop, count });
+    if (!Number.isInteger(count) || count < 0) {
+      throw new ShapeError(`linspace: count must be a whole number from 0, not ${describe(count)}.`);
+    }
     return { start, stop, count };
   });
   const value = (i: number) => i === count - 1 && count > 1 ? stop : start + i * ((stop - start) / (count - 1 || 1));

@@ -201,13 +201,33 @@ function linesOf(distribution: Distribution): Distribution {
 
 /** A shape of so many elements, with what -1 stands for. */
 function fullShape(given: readonly number[], size: number): readonly number[] {
-  const open = Array.isArray(given) ? given.filter((extent) => extent === -1).length : 0;
-  const known = open === 1 ? sizeOfShape(given.filter((extent) => extent !== -1)) : 0;
-  const shape = checkShape(
-    open === 1 && known > 0 ? given.map((extent) => extent === -1 ? size / known : extent) : given,
-  );
-  if (sizeOfShape(shape) === size) return shape;
-  throw new ShapeError(`reshape: ${size} elements do not make an array of shape ${describe(given)}.`);
+  const extents = Array.isArray(given) ? [...given] : [];
+  const known = extents.filter((extent) => extent !== -1);
+  const open = extents.length - known.length;
+  if (open === 0 || !known.every((extent) => Number.isInteger(extent) && extent >= 0)) {
+    const shape = checkShape(Array.isArray(given) ? extents : given);
+    if (sizeOfShape(shape) === size) return shape;
+  }
+  const shown = describe(extents);
+  if (open > 1) {
+    throw new ShapeError(
+      `reshape: the shape ${shown} has ${open} extents of -1, but only one may be -1, for what is left of ${size} ` +
+        `elements. Give the others.`,
+    );
+  }
+  const product = sizeOfShape(known);
+  if (open === 1 && product === 0 && size === 0) {
+    throw new ShapeError(
+      `reshape: in the shape ${shown} of an array without elements, -1 could stand for any extent. Give it.`,
+    );
+  }
+  if (open === 1 && product > 0 && size % product === 0) {
+    return checkShape(extents.map((extent) => extent === -1 ? size / product : extent));
+  }
+  const advice = open === 0
+    ? `Give extents whose product is ${size}`
+    : `No whole number times ${product} is ${size}; give extents beside the -1 whose product divides ${size}`;
+  throw new ShapeError(`reshape: ${size} elements do not make an array of shape ${shown}. ${advice}.`);
 }
 
 /** Agree on arrays that are put together. */

@@ -26,7 +26,7 @@ export interface FullSlice {
  * Ranges of all dimensions: those that are left out are whole. What is no range is left to the check of the distribution.
  *
  * @throws {ShapeError} if there are more ranges than dimensions.
- * @throws {RangeError} if a start or an end lies before the first index.
+ * @throws {RangeError} if a start or an end lies before the first index, or one that counts from the end is inverted.
  */
 export function fullSlice(given: readonly SliceRange[], shape: readonly number[]): FullSlice {
   if (!Array.isArray(given)) return { ranges: given as unknown as readonly Range[], steps: [] };
@@ -40,10 +40,16 @@ export function fullSlice(given: readonly SliceRange[], shape: readonly number[]
     if (range === null) return { range: [0, extent], step: 1 };
     if (!Array.isArray(range)) return { range, step: 1 };
     const [start, end, step = 1, ...rest] = range as unknown[];
-    return {
-      range: [bound(start, 0, extent, d), bound(end, extent, extent, d), ...rest] as unknown as Range,
-      step: checkStep(step, d),
-    };
+    const [from, to] = [bound(start, 0, extent, d), bound(end, extent, extent, d)];
+    const isFromEnd = from !== start || to !== end;
+    if (isFromEnd && Number.isInteger(from) && Number.isInteger(to) && from <= extent && from > to) {
+      const given = describe([start, end]);
+      throw new RangeError(
+        `Range ${d}, ${given}, ends before it begins: of ${extent} indices it is [${from}, ${to}]. Give an end that is ` +
+          `not before the start.`,
+      );
+    }
+    return { range: [from, to, ...rest] as unknown as Range, step: checkStep(step, d) };
   });
   return { ranges: all.map(({ range }) => range), steps: all.map(({ step }) => step) };
 }

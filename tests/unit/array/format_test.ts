@@ -1,6 +1,7 @@
 /** Arrays as text, against strings that NumPy printed. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { checkFormat, formatElements, shownIndices } from "../../../src/array/format.ts";
+import { LocalArray } from "../../../src/array/local_array.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../../src/dtype/mod.ts";
 import fixtures from "./numpy/fixtures.json" with { type: "json" };
 
@@ -30,6 +31,13 @@ Deno.test("narrow floats show as many digits as tell them apart", () => {
     formatElements("float8_e4m3", [2], [0.1015625, 448], checkFormat({ precision: 3 })),
     "[1.e-01 4.e+02]".replace("4.e+02", "4.5e+02").replace("1.e-01", "1.0e-01"),
   );
+});
+
+Deno.test("arrays without elements are written, whatever their other extents", () => {
+  for (const shape of [[5e9, 0], [0, 2 ** 53 - 1], [2 ** 40, 0, 3]]) {
+    assertEquals(shownIndices(shape, checkFormat({})), shape.map(() => []));
+    assertEquals(LocalArray.zeros("float64", shape).format(), "[]");
+  }
 });
 
 Deno.test("options of format are whole numbers", () => {

@@ -3,6 +3,7 @@ import { type DType, dtypeInfo, dtypes, type Scalar } from "../../../src/dtype/d
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { fillByFunction } from "../../../src/array/traverse.ts";
 import { DTypeError, ShapeError } from "../../../src/errors.ts";
+import { describe } from "../../../src/options.ts";
 
 const six = () => new LocalArray({ data: Float64Array.of(1, 2, 3, 4, 5, 6), dtype: "float64", shape: [2, 3] });
 
@@ -113,10 +114,33 @@ Deno.test("LocalArray: what does not fit is refused", () => {
     "cannot take the elements of one of [3,2]",
   );
   assertThrows(() => six().set(LocalArray.zeros("complex64", [2, 3])), DTypeError, "imaginary parts would be lost");
+  for (const values of [undefined, null, true, "123456", {}, () => 1]) {
+    assertThrows(
+      () => six().set(values as unknown as number[]),
+      TypeError,
+      `set takes a number, a bigint, a LocalArray of the same shape, or a list of numbers such as [1, 2] or a typed ` +
+        `array, not ${describe(values)}.`,
+    );
+  }
   assertThrows(() => six().set(["1", 2, 3, 4, 5, 6] as unknown as number[]), DTypeError, "takes a number");
   assertThrows(() => six().slice([1, 1], [2, 2]), ShapeError, "does not lie in an array of [2,3]");
   assertThrows(() => six().at(2, 0), RangeError, "index [2,0]");
   assertThrows(() => six().at(0), RangeError, "index [0]");
+});
+
+Deno.test("LocalArray: a part holds 2^32 numbers, and no more", () => {
+  // Nobody writes to it, so that it takes no memory.
+  assertEquals(LocalArray.empty("uint8", [2 ** 32]).data.length, 2 ** 32);
+  assertThrows(
+    () => LocalArray.empty("uint8", [2 ** 32 + 1]),
+    RangeError,
+    "4294967297 elements of uint8 (4294967297 bytes) are too many for one rank: a local part holds at most 2^32 numbers",
+  );
+  assertThrows(
+    () => LocalArray.zeros("complex64", [2 ** 31 + 1]),
+    RangeError,
+    "2147483649 elements of complex64 (17179869192 bytes) are too many for one rank",
+  );
 });
 
 Deno.test("LocalArray: padded arrays give their elements only", () => {
