@@ -157,6 +157,10 @@ const byId = new Map<number, Scope>();
 const freed = new Set<number>();
 /** What was counted by itself of communicators that are no more here: this rank makes no such calls any more. */
 const ended = new Map<number, Scope>();
+/** Of so many of either, the newest, is known. */
+const MOST_GONE = 1000;
+/** Whether there were more: of a scope that is not known it is not known then, either, whether this rank was in it. */
+let hasForgotten = false;
 const namesByHash = new Map<number, string>();
 let kinds: EntryKinds = { types: new Map(), operations: new Map(), names: [""] };
 let operation: Scope | undefined;
@@ -194,8 +198,19 @@ function removeScope(handle: Handle): void {
   for (const gone of [scope?.requests, scope?.operations]) if (gone) ended.set(gone.id, gone);
   for (const gone of [scope, scope?.requests, scope?.operations]) if (gone) byId.delete(gone.id);
   if (scope) freed.add(scope.id);
+  forgetOldest(ended);
+  forgetOldest(freed);
   byHandle.delete(handle);
   last = { handle: null, scope: null };
+}
+
+/** A program may make and free communicators without end. */
+function forgetOldest(gone: Map<number, Scope> | Set<number>): void {
+  for (const id of gone.keys()) {
+    if (gone.size <= MOST_GONE) return;
+    gone.delete(id);
+    hasForgotten = true;
+  }
 }
 
 function scopeOf(handle: unknown): Scope | null {
@@ -460,7 +475,7 @@ export function waitsForThisRank(other: PresentRank): boolean | null {
   if (messagesAhead > 0 && OF_GPUS.has(functionOf(other))) return true;
   if (scope === 0 || peers.some((peer) => peer < 0)) return null;
   const mine = byId.get(scope) ?? ended.get(scope);
-  if (mine === undefined) return freed.has(scope) ? null : false;
+  if (mine === undefined) return freed.has(scope) || hasForgotten ? null : false;
   if (turn > 0) return mine.turns < turn;
   // Of two, to whom it sends and from whom it receives, it is not known for which one it waits.
   if (peers.every((peer) => peer === mine.rank)) return true;

@@ -10,7 +10,7 @@ import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { StepLimit } from "../launch/step_limit.ts";
 import { watchRanks } from "../launch/watched_ranks.ts";
-import { filterOfUnrun, withEarlier, withNextJob } from "../results/attempts.ts";
+import { filterOfUnrun, withEarlier, withNextJob, withoutNextJob } from "../results/attempts.ts";
 import { count, type FileResult, isSuccess, listRanks, matches, mergeRanks, summary } from "../results/merge.ts";
 import { jobName, json, junit, tap } from "../results/reports.ts";
 import { type Listing, listingOf, listingOfRun, UNASKED, unstarted, withUnknown } from "../results/unstarted.ts";
@@ -204,7 +204,8 @@ async function runAllTests(launcher: Launcher, { file, ranks }: Job, settings: T
       if (!next) return result;
       result = next;
     } catch (error) {
-      if (!(error instanceof Interruption)) throw error;
+      // What has run is told all the same.
+      if (!(error instanceof Interruption)) return withoutNextJob(result, oneLine(error));
       throw new Interruption(error.code, withNextJob(result, error.result) ?? result);
     }
   }

@@ -21,16 +21,46 @@ export function filterOfFailed(tests: readonly MergedTest[]): string | undefined
   return filterOf(failed);
 }
 
-function filterOf(tests: readonly MergedTest[]): string {
-  const names = tests.map(({ name }) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return `/^(${names.join("|")})$/`;
+/** A name as part of a regular expression; no argument of a program holds a NUL. */
+function patternOf({ name }: MergedTest): string {
+  return name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
+    // deno-lint-ignore no-control-regex -- those are what is replaced
+    .replace(/[\x00-\x1f\x7f]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
-/** A filter that lets through what the job did not come to; `undefined` if there is nothing that has its name alone. */
+function filterOf(tests: readonly MergedTest[]): string {
+  return `/^(${tests.map(patternOf).join("|")})$/`;
+}
+
+/** An argument of a program has 128 KiB at most, in Linux, and a launcher may add to it. */
+const LONGEST_FILTER_BYTES = 100_000;
+
+/** The first of these tests whose names have room in one filter; of a name that has none alone nothing can be let through. */
+function withRoom(tests: readonly MergedTest[]): MergedTest[] {
+  const encoder = new TextEncoder();
+  let bytes = 0;
+  return tests.filter((test) => {
+    const own = encoder.encode(patternOf(test)).length + 1;
+    if (bytes + own > LONGEST_FILTER_BYTES) return false;
+    bytes += own;
+    return true;
+  });
+}
+
+/**
+ * A filter that lets through what the job did not come to, the first of it where that is much: the next job comes to what
+ * is left. `undefined` if there is nothing that has its name alone.
+ */
 export function filterOfUnrun(tests: readonly MergedTest[]): string | undefined {
-  const isAlone = ({ name }: MergedTest) => tests.filter((test) => test.name === name).length === 1;
-  const unrun = tests.filter((test) => test.outcome === "not run" && isAlone(test));
+  const ofName = Map.groupBy(tests, ({ name }) => name);
+  const unrun = withRoom(tests.filter((test) => test.outcome === "not run" && ofName.get(test.name)!.length === 1));
   return unrun.length === 0 ? undefined : filterOf(unrun);
+}
+
+/** A result of which the tests that are left could not be run, and why. */
+export function withoutNextJob(result: FileResult, reason: string): FileResult {
+  const details = `the job for the tests that were not run could not be started: ${reason}`;
+  return { ...result, tests: [...result.tests, { name: WHOLE_FILE, outcome: "failed", failedRanks: [], details }] };
 }
 
 /** A result with what became, in the next job, of tests that it did not come to; `undefined` if that did not, either. */

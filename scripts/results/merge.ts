@@ -276,7 +276,7 @@ function mergeTest(test: Reported, job: Job): MergedTest {
  * @throws {SyntaxError} if it is between slashes and no regular expression.
  */
 export function matches(name: string, filter = ""): boolean {
-  const pattern = /^\/(.*)\/$/.exec(filter);
+  const pattern = /^\/(.*)\/$/s.exec(filter);
   return pattern ? new RegExp(pattern[1]).test(name) : name.includes(filter);
 }
 

@@ -131,6 +131,7 @@ export class TapReader {
       this.#add(result[2], result[1] !== undefined);
       return;
     }
+    if (this.#addBehind(line)) return;
     this.#failedStep = unescaped(/^\s+not ok \d+ - (.*)$/.exec(line)?.[1] ?? this.#failedStep);
     this.isFinished ||= /^1\.\.\d+$/.test(line);
     const detail = /^\s+(\{"message":.*\})\s*$/.exec(line);
@@ -199,9 +200,23 @@ export class TapReader {
     });
   }
 
+  /** A result that is due, behind what native code has printed without an end of line; returns whether it is one. */
+  #addBehind(line: string): boolean {
+    const [, printed, not, number, text] = /^(.*?)(not )?ok (\d+) - (.*)$/.exec(line) ?? [];
+    // Steps are told of behind four spaces.
+    if (printed === undefined || /^\s*$|\s{4}$/.test(printed) || Number(number) !== this.results.length + 1) {
+      return false;
+    }
+    const isOf = (test: { name: string }) => test.name === nameIn(text);
+    if (this.results.filter(isOf).length >= this.registered.filter(isOf).length) return false;
+    (this.started.findLast(isOf)?.output ?? this.#output).push(printed);
+    this.#add(text, not !== undefined);
+    return true;
+  }
+
   #add(text: string, isFailed: boolean): void {
     const isSkipped = / # SKIP\b/.test(text);
-    const name = unescaped(text.replace(/ # SKIP\b.*$/, ""));
+    const name = nameIn(text);
     const outcome = isSkipped ? "skipped" : isFailed ? "failed" : "passed";
     const earlier = this.results.filter((result) => result.name === name).length;
     const start = this.started.filter((start) => start.name === name)[earlier];
@@ -225,6 +240,11 @@ export class TapReader {
     if (isOfTest) last.message = [last.message, message].filter(Boolean).join("\n");
     else this.#details.push(`in step "${this.#failedStep}": ${message}`);
   }
+}
+
+/** The name of the test that a result is of. */
+function nameIn(text: string): string {
+  return unescaped(text.replace(/ # SKIP\b.*$/, ""));
 }
 
 /** A name as it was before TAP. */

@@ -69,14 +69,29 @@ function definitionOf([first, second, third]: readonly unknown[]): Deno.TestDefi
 
 const escapes: Record<string, string> = { "\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r", "\v": "v" };
 
+/** A character of a name that has no place in a line, as Deno writes it. */
+function escaped(character: string): string {
+  return `\\${escapes[character] ?? `x${character.charCodeAt(0).toString(16).padStart(2, "0")}`}`;
+}
+
 /** A test's name as the reporter writes it. */
 function writtenName(name: string): string {
-  return name.replace(/[\b\f\t\n\r\v]/g, (character) => `\\${escapes[character]}`);
+  // deno-lint-ignore no-control-regex -- those are what is replaced
+  return name.toWellFormed().replace(/[\x00-\x1f\x7f-\x9f]/g, escaped);
 }
 
 type Register = (...values: unknown[]) => void;
 type Body = (...values: never[]) => unknown;
 type Each = (cases: unknown) => Register;
+
+/** What was thrown, in words; some of it has none. */
+function textOfError(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return "something was thrown that has no text";
+  }
+}
 
 /** A test's body that tells when it begins and ends. */
 function toldBody(name: string, body: Body): (...values: never[]) => Promise<void> {
@@ -90,7 +105,7 @@ function toldBody(name: string, body: Body): (...values: never[]) => Promise<voi
       await body(...values);
       tell({ ended: name, error: null });
     } catch (error) {
-      tell({ ended: name, error: String(error) });
+      tell({ ended: name, error: textOfError(error) });
       throw error;
     }
   };
@@ -106,7 +121,8 @@ function telling(register: Register, marks: Partial<Deno.TestDefinition> = {}): 
     // The same name wherever it is left out, also for filters.
     const { name: bare, reason } = ignore ? splitReason(given) : { name: given, reason: undefined };
     const name = writtenName(bare);
-    register({ ...definition, name: bare, fn: toldBody(name, definition.fn) });
+    // As it is written in the end, since not every Deno writes all of these characters so.
+    register({ ...definition, name, fn: toldBody(name, definition.fn) });
     tell({ registered: { name, isIgnored: ignore, isOnly: only, ...reason !== undefined && { reason } } });
   };
 }

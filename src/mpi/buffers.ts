@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { arrayClass, elementOf, lengthOf, type NumericArray, overlap } from "./elements.ts";
+import { arrayClass, elementOf, isCutOff, lengthOf, type NumericArray, overlap } from "./elements.ts";
 
 /** The largest C `int`: what a count or tag can be. */
 export const LARGEST_INT = 2 ** 31 - 1;
@@ -88,10 +88,16 @@ export function sameClass(method: string, what: string, array: NumericArray, lik
   );
 }
 
-/** Refuse an array whose memory was transferred away. */
+/** Refuse an array whose memory was transferred away, or cut off. */
 export function refuseDetached(method: string, what: string, array: NumericArray): void {
   if (array.buffer instanceof ArrayBuffer && array.buffer.detached) {
     throw new TypeError(`${method}: the memory of ${what} was transferred away (its buffer is detached).`);
+  }
+  if (isCutOff(array)) {
+    throw new TypeError(
+      `${method}: ${what} reaches beyond the end of its resizable buffer, which has ${array.buffer.byteLength} bytes ` +
+        "now: it has no entries any more. Resize the buffer back, or pass a new array of what is left.",
+    );
   }
 }
 

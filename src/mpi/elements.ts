@@ -97,6 +97,19 @@ export const arrayClass: (array: NumericArray) => string = intrinsic(Symbol.toSt
 /** The number of entries that a typed array has room for now. */
 export const lengthOf: (array: NumericArray) => number = intrinsic("length");
 
+const { keys } = Object.getPrototypeOf(Uint8Array.prototype);
+
+/** Whether a typed array without entries lies where its buffer has no memory any more; methods of all arrays refuse that. */
+export function isCutOff(array: NumericArray): boolean {
+  if (lengthOf(array) > 0) return false;
+  try {
+    keys.call(array);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 /**
  * How the entries of a typed array travel.
  *

@@ -5,6 +5,7 @@
  */
 import { CollectiveError } from "../errors.ts";
 import { describe } from "../options.ts";
+import { LARGEST_INT, refuseLong } from "./buffers.ts";
 import type { Communicator } from "./communicator.ts";
 import { decodeObject, encodeObject } from "./objects.ts";
 
@@ -35,7 +36,7 @@ export function mapTasks<T, R>(communicator: Communicator, tasks: readonly T[], 
   // Its messages do not meet those of the script.
   const line = communicator.duplicate();
   const own = line.rank === 0 ? handOut(line, tasks, work) : takeTasks(line, work);
-  const outcome = line.broadcastObject<Outcome<R[]> | null>(own)!;
+  const outcome = onAllRanks(line, own);
   line.free();
   if ("failure" in outcome) throw new CollectiveError(`mapTasks: ${outcome.failure}`);
   return outcome.result;
@@ -64,6 +65,47 @@ function textOf(error: unknown): string {
   }
 }
 
+/** What bytes of another rank hold; what cannot be read has failed. */
+function outcomeIn<T extends Outcome<unknown> | null>(bytes: Uint8Array): T | { readonly failure: string } {
+  try {
+    return decodeObject<T>(bytes);
+  } catch (error) {
+    return { failure: textOf(error) };
+  }
+}
+
+/** The bytes of the next message of a rank: one that cannot be read has arrived all the same. */
+function nextMessage(line: Communicator, source: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(line.probe(source).count);
+  line.receive(bytes, source);
+  return bytes;
+}
+
+/** What came of all tasks, which rank 0 has, on every rank; a failure on all, if it cannot be written or read on one. */
+function onAllRanks<R>(line: Communicator, own: Outcome<R[]> | null): Outcome<R[]> {
+  if (line.size === 1) return own!;
+  const sent = own && written(own);
+  const [length] = line.broadcast(Float64Array.of(sent?.bytes.length ?? 0));
+  const bytes = line.broadcast(sent?.bytes ?? new Uint8Array(length));
+  const outcome = sent?.outcome ?? outcomeIn<Outcome<R[]>>(bytes);
+  const failures = line.allGatherObject("failure" in outcome ? outcome.failure : null);
+  const rank = failures.findIndex((failure) => failure !== null);
+  if (rank < 0) return outcome;
+  return { failure: rank === 0 ? failures[0]! : `the results cannot be read on rank ${rank}: ${failures[rank]}` };
+}
+
+/** An outcome with its bytes; one that has none is a failure. */
+function written<R>(outcome: Outcome<R[]>): { outcome: Outcome<R[]>; bytes: Uint8Array<ArrayBuffer> } {
+  try {
+    const bytes = encodeObject("mapTasks", outcome);
+    if (bytes.length > LARGEST_INT) refuseLong("mapTasks", "the results in bytes", bytes.length);
+    return { outcome, bytes };
+  } catch (error) {
+    const failed = { failure: `the results do not travel together: ${textOf(error)}` };
+    return { outcome: failed, bytes: encodeObject("mapTasks", failed) };
+  }
+}
+
 /** Rank 0: a task to each rank that is free, until none is left. */
 function handOut<T, R>(line: Communicator, tasks: readonly T[], work: (task: T) => R): Outcome<R[]> {
   if (line.size === 1) return allAlone(tasks, work);
@@ -79,7 +121,7 @@ function handOut<T, R>(line: Communicator, tasks: readonly T[], work: (task: T) 
   for (let rank = 1; rank < line.size; rank++) give(rank);
   while (doing.size > 0) {
     const source = line.probe().source!;
-    const outcome = line.receiveObject<Outcome<R>>(source);
+    const outcome = outcomeIn<Outcome<R>>(nextMessage(line, source));
     const task = doing.get(source)!;
     doing.delete(source);
     if ("result" in outcome) results[task] = outcome.result;
@@ -93,7 +135,7 @@ function handOut<T, R>(line: Communicator, tasks: readonly T[], work: (task: T) 
 function allAlone<T, R>(tasks: readonly T[], work: (task: T) => R): Outcome<R[]> {
   const results: R[] = [];
   for (const [task, value] of tasks.entries()) {
-    const outcome = decodeObject<Outcome<R>>(outcomeOf(() => work(value)));
+    const outcome = outcomeIn<Outcome<R>>(outcomeOf(() => work(value)));
     if ("failure" in outcome) return { failure: `task ${task} failed on rank 0: ${outcome.failure}` };
     results.push(outcome.result);
   }
@@ -103,7 +145,7 @@ function allAlone<T, R>(tasks: readonly T[], work: (task: T) => R): Outcome<R[]>
 /** The other ranks: do what comes, until nothing does. */
 function takeTasks<T, R>(line: Communicator, work: (task: T) => R): null {
   for (;;) {
-    const task = line.receiveObject<Outcome<T> | null>(0);
+    const task = outcomeIn<Outcome<T> | null>(nextMessage(line, 0));
     if (task === null) return null;
     line.send(
       outcomeOf(() => {

@@ -158,7 +158,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
       "MPI_Irecv",
       [held],
       (request) => withType(message, (type) => symbols.MPI_Irecv(buffer, count, type, from, tag, this.handle, request)),
-      (status, isCancelled) => isCancelled ? NO_MESSAGE : readStatus(status, entryBytes),
+      (status, isCancelled) => isCancelled || source === null ? NO_MESSAGE : readStatus(status, entryBytes),
     );
   }
 
@@ -212,7 +212,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
       held,
       (request) =>
         withType(message, (type) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request)),
-      (status, isCancelled) => isCancelled ? NO_MESSAGE : readStatus(status, entryBytes),
+      // MPICH leaves the status as it was where nobody sends.
+      (status, isCancelled) => isCancelled || source === null ? NO_MESSAGE : readStatus(status, entryBytes),
     );
   }
 

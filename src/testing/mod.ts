@@ -214,11 +214,24 @@ function messageOf(error: unknown): string {
   return withCauses(error, ({ name, message }) => `${name}: ${message}`);
 }
 
-/** An error, and the errors that caused it. */
+/** Of so many errors, each of which caused the one before, is told; getters may give new ones without end. */
+const MOST_CAUSES = 64;
+
+/** An error, and the errors that caused it, each once: causes may be a cycle. It must not throw, since others wait. */
 function withCauses(error: unknown, describe: (error: Error) => string): string {
-  if (!(error instanceof Error)) return String(error);
-  const isLast = error.cause === undefined || error.cause === error;
-  return isLast ? describe(error) : `${describe(error)}\nCaused by: ${withCauses(error.cause, describe)}`;
+  const told: string[] = [];
+  try {
+    const seen = new Set<unknown>();
+    for (let at = error; !seen.has(at) && told.length < MOST_CAUSES;) {
+      seen.add(at);
+      told.push(at instanceof Error ? describe(at) : String(at));
+      if (!(at instanceof Error) || at.cause === undefined) break;
+      at = at.cause;
+    }
+  } catch {
+    told.push("something was thrown that has no text");
+  }
+  return told.join("\nCaused by: ");
 }
 
 /** Tell of a failure at once, since the job may end before the test runner reports it; print it if nobody listens. */

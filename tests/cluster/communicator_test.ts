@@ -344,7 +344,7 @@ clusterTest("messages find their receiver by source and tag", { ranks: [2, 3, 4]
   }
 });
 
-clusterTest("null as destination or source sends and receives nothing", ({ communicator: world }) => {
+clusterTest("null as destination or source sends and receives nothing", async ({ communicator: world }) => {
   // A shift without wrapping around.
   const { rank, size } = world;
   const into = Int32Array.of(-1);
@@ -354,7 +354,12 @@ clusterTest("null as destination or source sends and receives nothing", ({ commu
   assertEquals(into[0], rank > 0 ? rank - 1 : -1);
   assertEquals([status.source, status.count], rank > 0 ? [rank - 1, 1] : [null, 0]);
   world.send(into, null);
-  assertEquals(world.receive(into, null).count, 0);
+  const nothing = { source: null, tag: -1, count: 0 };
+  assertEquals([world.receive(into, null), world.probe(null), world.probeNow(null)], [nothing, nothing, nothing]);
+  assertEquals([await world.ireceive(into, null), world.ireceive(into, null).wait()], [nothing, nothing]);
+  using prepared = world.receiveInit(into, null);
+  assertEquals([prepared.start().wait(), await prepared.start()], [nothing, nothing]);
+  assertEquals(waitAll(startAll([prepared])), [nothing]);
 });
 
 clusterTest("a message that is longer than the array is an MpiError", async ({ communicator: world }) => {
@@ -1189,6 +1194,13 @@ function misuse(errorClass: ErrorClass<Error>, calls: readonly Misuse[]): void {
 
 const f64 = (length: number) => new Float64Array(length);
 const wrong = <T>(value: unknown): T => value as T;
+/** An array behind which its buffer was shrunk. */
+const cutOff = (): Float64Array<ArrayBuffer> => {
+  const buffer = new ArrayBuffer(32, { maxByteLength: 64 });
+  const array = new Float64Array(buffer, 8, 3);
+  buffer.resize(16);
+  return array;
+};
 const detached = (): Float64Array<ArrayBuffer> => {
   const array = f64(4);
   structuredClone(array, { transfer: [array.buffer] });
@@ -1225,6 +1237,10 @@ misuse(TypeError, [
   ],
   ["a detached send buffer", (w) => w.allReduce(detached()), "the memory of send was transferred away"],
   ["a detached into", (w) => w.allReduce(f64(4), { into: detached() }), "the memory of into was transferred away"],
+  ["an array that is cut off", (w) => w.allReduce(cutOff()), "send reaches beyond the end of its resizable buffer"],
+  ["a message that is cut off", (w) => w.isend(cutOff(), 0), "which has 16 bytes now: it has no entries any more"],
+  ["an into that is cut off", (w) => w.receive(cutOff(), 0), "pass a new array of what is left"],
+  ["a view of what is cut off", (w) => w.isend({ data: cutOff(), shape: [0], strides: [1] }, 0), "data.data reaches"],
   [
     "an unknown operation",
     (w) => w.allReduce(f64(1), { op: wrong("average") }),

@@ -1,7 +1,7 @@
 /** Tasks that ranks take as they become free: their results, and what fails. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { CollectiveError, mapTasks } from "../../mod.ts";
-import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
+import { assertSameOnAllRanks, assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 const range = (n: number) => Array.from({ length: n }, (_, i) => i);
 
@@ -79,6 +79,56 @@ clusterTest("a task that fails, or does not travel, fails on every rank, and oth
     assertThrowsEverywhere(runtime, () => mapTasks(world, [1, 2], () => result), CollectiveError, "cannot be sent");
   }
   assertEquals(mapTasks(world, [1], (task) => task), [1], "and the next call works");
+});
+
+/** An array in an array, and so on, so many times. */
+function nest(depth: number): unknown {
+  let value: unknown = [];
+  for (let i = 0; i < depth; i++) value = [value];
+  return value;
+}
+
+/** Whether all is well, by what a call does: it returns, or throws a CollectiveError. */
+function goesWell(call: () => unknown): boolean {
+  try {
+    call();
+    return true;
+  } catch (error) {
+    if (!(error instanceof CollectiveError)) throw error;
+    assertStringIncludes(error.message, "mapTasks: ");
+    return false;
+  }
+}
+
+clusterTest("what one rank alone cannot read or write fails on every rank", (runtime) => {
+  const world = runtime.communicator;
+  // How deep a value may be nested depends on what a rank has on its stack, where, and for reading or writing.
+  const outcomes = range(16).map((i) => 250 * (i + 1)).map((depth) => [
+    goesWell(() => mapTasks(world, [1, 2, 3], (task) => task === 2 ? nest(depth) : task)),
+    goesWell(() => mapTasks(world, [1, nest(depth), 3], () => 0)),
+  ]);
+  assertSameOnAllRanks(runtime, () => JSON.stringify(outcomes));
+  assertEquals([outcomes[0], outcomes.at(-1)], [[true, true], [false, world.size === 1]]);
+  assertEquals(mapTasks(world, [1], (task) => task), [1], "and the next call works");
+});
+
+clusterTest("results that rank 0 has and cannot write fail on every rank", (runtime) => {
+  const world = runtime.communicator;
+  const { DefaultSerializer } = globalThis.process.getBuiltinModule("node:v8");
+  const { writeValue } = DefaultSerializer.prototype;
+  // Of all results together, a list, there may be more than V8 can write.
+  DefaultSerializer.prototype.writeValue = function (value: unknown): boolean {
+    if (Array.isArray((value as { result?: unknown } | null)?.result)) throw new RangeError("too much for this test");
+    return writeValue.call(this, value);
+  };
+  try {
+    const call = () => mapTasks(world, range(3), (task) => task);
+    if (world.size === 1) assertEquals(call(), range(3));
+    else assertThrowsEverywhere(runtime, call, CollectiveError, "the results do not travel together");
+  } finally {
+    DefaultSerializer.prototype.writeValue = writeValue;
+  }
+  assertEquals(mapTasks(world, range(3), (task) => task), range(3), "and the next call works");
 });
 
 clusterTest("arguments that are wrong on one rank are refused on all", (runtime) => {

@@ -1,5 +1,5 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import type { FileResult } from "../../scripts/results/merge.ts";
 import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
@@ -490,6 +490,106 @@ Deno.test("cluster-test names the steps that failed, each once", async () => {
   assertEquals(stdout.match(/in step/g)?.length, 2, stdout);
   assert(!/test steps? failed|Test failed/.test(stdout), stdout);
   assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
+});
+
+Deno.test("cluster-test stays in step behind errors that have no words or no end", async () => {
+  using folder = temporaryFolder();
+  const report = `${folder.path}/a.json`;
+  const { code, stdout } = await onNewest(["--ranks", "2", "--json", report, "odd_errors.ts"]);
+  assertEquals(code, 1, stdout);
+  const { jobs: [{ tests }] } = JSON.parse(Deno.readTextFileSync(report)) as { jobs: FileResult[] };
+  const names = ["a cycle of causes", "no text", "a symbol as message", "throws in its texts", "causes without end"];
+  assertEquals(
+    tests.map(({ name, outcome, failedRanks }) => [name, outcome, ...failedRanks]),
+    [...names.flatMap((name) => [[name, "failed", 0], [`passes after ${name}`, "passed"]]), [
+      "fails on 1",
+      "failed",
+      1,
+    ]],
+    stdout,
+  );
+  const told = (name: string) => tests.find((test) => test.name === name)!.details;
+  assertMatch(told("a cycle of causes"), /^Error: a\n[^]*^Caused by: Error: b$/m);
+  for (const name of names) assertNotEquals(told(name), "", name);
+});
+
+Deno.test("cluster-test knows tests by their names, whatever characters those have", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/names_test.ts`;
+  const names = [
+    "nul \0",
+    "esc \x1b[31m",
+    "del \x7f",
+    "c1 \x9b",
+    "lone \ud800",
+    "tab\t",
+    "cr\r\n",
+    "a\u2028b",
+    "ï ☃ 𝄞",
+  ];
+  Deno.writeTextFileSync(
+    file,
+    `import { clusterTest } from "${root}src/testing/mod.ts";
+     clusterTest("dies", ({ rank, communicator }) => {
+       if (rank === 1) Deno.kill(Deno.pid, "SIGKILL");
+       communicator.barrier();
+     });
+     for (const name of ${JSON.stringify(names)}) clusterTest(name, () => {});
+     Deno.test("has its own name", ({ name }) => { if (name !== "has its own name") throw new Error(name); });`,
+  );
+  const { stdout } = await onNewest(["--ranks", "1,2", file]);
+  const written = [
+    "nul \\x00",
+    "esc \\x1b[31m",
+    "del \\x7f",
+    "c1 \\x9b",
+    "lone \ufffd",
+    "tab\\t",
+    "cr\\r\\n",
+    "a\u2028b",
+    "ï ☃ 𝄞",
+    "has its own name",
+  ];
+  for (const name of written) assertEquals(stdout.split(`  ${name} … ok\n`).length, 3, `${name}\n${stdout}`);
+  assertEquals(stdout.trim().split("\n").at(-1), "21 passed, 1 failed");
+});
+
+Deno.test("cluster-test runs what comes after a test that dies in several jobs where it is much", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/many_test.ts`;
+  Deno.writeTextFileSync(
+    file,
+    `Deno.test("dies", () => Deno.kill(Deno.pid, "SIGKILL"));
+     for (let i = 0; i < 20; i++) Deno.test(i + "x".repeat(9000), () => {});`,
+  );
+  const { code, stdout, stderr } = await onNewest(["--ranks", "2", file]);
+  assertEquals([code, stdout.trim().split("\n").at(-1)], [1, "20 passed, 1 failed"], stderr);
+});
+
+Deno.test("cluster-test tells of what has run where the next job cannot be started", async () => {
+  using folder = temporaryFolder();
+  const [file, mpirun, report] = ["a_test.ts", "mpirun", "a.json"].map((name) => `${folder.path}/${name}`);
+  Deno.writeTextFileSync(
+    file,
+    `Deno.test("passes", () => {});
+     Deno.test("dies", () => {
+       Deno.removeSync("${mpirun}");
+       Deno.kill(Deno.pid, "SIGKILL");
+     });
+     Deno.test("comes later", () => {});`,
+  );
+  Deno.writeTextFileSync(mpirun, `#!/bin/sh\nexec ${newestLaunchers[0].mpirun} "$@"\n`, { mode: 0o755 });
+  const args = ["cluster-test", "--no-check", "--mpirun", mpirun, "--ranks", "1", "--json", report, file];
+  const { code, stdout, stderr } = await main(args, { cwd: fixtures });
+  assertEquals(code, 1, stdout + stderr);
+  const { jobs: [{ tests }] } = JSON.parse(Deno.readTextFileSync(report)) as { jobs: FileResult[] };
+  assertEquals(tests.map(({ name, outcome }) => [name, outcome]), [
+    ["passes", "passed"],
+    ["dies", "failed"],
+    ["comes later", "not run"],
+    ["(the whole file)", "failed"],
+  ]);
+  assertMatch(tests[3].details, /^the job for the tests that were not run could not be started: ./);
 });
 
 Deno.test("cluster-test takes no sign in the name of a file for a pattern", async () => {

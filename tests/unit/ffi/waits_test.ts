@@ -65,4 +65,28 @@ Deno.test("collective calls are counted on communicators of every kind", () => {
   assertEquals(begun.at(-1), { ...barriers[3], scope: 0, turn: 0 });
   const known = ownTurns().map(([id]) => id);
   assertEquals([known.includes(barriers[2].scope), known.includes(barriers[3].scope)], [true, false]);
+  assertEquals([waits([1]), waitsForThisRank({ ...other, scope: 12345, peers: [1] } as unknown as PresentRank)], [
+    null,
+    false,
+  ]);
+
+  // Communicators that are made and freed without end leave no more behind than the newest, and no wait is denied then.
+  const before = ownTurns().length;
+  const cycle = () => {
+    MPI_Comm_dup(1, out);
+    MPI_Comm_free(Int32Array.of(2));
+  };
+  for (let i = 0; i < 5000; i++) cycle();
+  const after = ownTurns().length;
+  assert(after - before <= 1000, `${after - before} are kept of 5000`);
+  assert(after - before >= 250, "other machines are told of the newest 250");
+  assertEquals([waits([1]), waits([1, 0])], [null, null]);
+  MPI_Comm_dup(1, out);
+  MPI_Barrier(2);
+  const newest = { ...other, scope: begun.at(-1)!.scope };
+  assertEquals(waitsForThisRank({ ...newest, peers: [1] } as unknown as PresentRank), false);
+  assertEquals(waitsForThisRank({ ...newest, peers: [0] } as unknown as PresentRank), true);
+  MPI_Comm_free(Int32Array.of(2));
+  cycle();
+  assertEquals(waitsForThisRank({ ...newest, peers: [0] } as unknown as PresentRank), null);
 });

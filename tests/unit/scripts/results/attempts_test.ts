@@ -5,6 +5,7 @@ import {
   withAttempt,
   withEarlier,
   withNextJob,
+  withoutNextJob,
 } from "../../../../scripts/results/attempts.ts";
 import { type FileResult, matches, type MergedOutcome } from "../../../../scripts/results/merge.ts";
 
@@ -27,6 +28,43 @@ Deno.test("a filter lets through what failed or was not run, and nothing else", 
   const filter = filterOfFailed(tests);
   assertEquals(tests.map(({ name }) => matches(name, filter)), [false, true, true, false]);
   for (const name of ["aab (c) [MPI]", "a+b (c) [MPI] ", "a", "b"]) assertEquals(matches(name, filter), false, name);
+});
+
+Deno.test("a filter has names as a program takes them in an argument", () => {
+  const names = ["a \0 b", "esc \x1b[31m", "del \x7f", "two\nlines", "line\u2028sep", "\\x00"];
+  const { tests } = result(...names.map((name) => [name, "not run"] as [string, MergedOutcome]));
+  const filter = filterOfUnrun(tests)!;
+  // deno-lint-ignore no-control-regex -- those are what must not be there
+  assertEquals(/[\x00-\x1f\x7f]/.test(filter), false, filter);
+  for (const name of names) assertEquals(matches(name, filter), true, name);
+  for (const name of ["a x00 b", "a \\x00 b", "\0"]) assertEquals(matches(name, filter), false, name);
+});
+
+Deno.test("what is too long for one filter is left for the next one", () => {
+  const names = Array.from({ length: 4000 }, (_, i) => `the product ${i} of (☃) ${"x".repeat(60)}`);
+  let left = result(...[...names, "y".repeat(150_000)].map((name) => [name, "not run"] as [string, MergedOutcome]));
+  let jobs = 0;
+  for (let filter = filterOfUnrun(left.tests); filter !== undefined; filter = filterOfUnrun(left.tests)) {
+    // The longest argument of a program in Linux has 131072 bytes.
+    const { length } = new TextEncoder().encode(filter);
+    assertEquals(length < 120_000, true, `${length} bytes`);
+    const pattern = new RegExp(filter.slice(1, -1));
+    const run = left.tests.filter(({ name }) => pattern.test(name));
+    left = withNextJob(left, result(...run.map(({ name }) => [name, "passed"] as [string, MergedOutcome])))!;
+    jobs++;
+  }
+  assertEquals(jobs, 4);
+  // Which no job can be told of by its name.
+  assertEquals(left.tests.filter(({ outcome }) => outcome !== "passed").map(({ name }) => name.length), [150_000]);
+});
+
+Deno.test("what has run stays where the next job cannot be started", () => {
+  const first = result(["a", "passed"], ["b", "failed"], ["c", "not run"]);
+  assertEquals(outcomes(withoutNextJob(first, "no such program")), [...outcomes(first), [
+    "(the whole file)",
+    "failed",
+    "the job for the tests that were not run could not be started: no such program",
+  ]]);
 });
 
 Deno.test("a job that failed as a whole is run again as a whole", () => {

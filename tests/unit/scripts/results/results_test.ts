@@ -78,6 +78,38 @@ Deno.test("TapReader takes nothing that a test prints for a result", () => {
   assertEquals([reader.isFinished, reader.results.map(({ outcome }) => outcome)], [true, ["passed"]]);
 });
 
+Deno.test("TapReader finds a result behind what native code has printed without an end of line", () => {
+  const reader = read(...registered("leaks", "b", "c"), starts("leaks"), tells({ ended: "leaks", error: null }));
+  const lines = [
+    "half a linenot ok 1 - leaks",
+    ...failure("Leaks detected"),
+    "    ok 2 - b", // a step
+    "half a line    ok 2 - b",
+    "half a line, ok 7 - b",
+    "half a line, ok 2 - other",
+    "half a line, ok 2 - b",
+    "again ok 3 - b", // which has its result
+    "ok 3 - c # SKIP",
+  ];
+  for (const line of lines) reader.push(line);
+  assertEquals(reader.results.map(({ name, outcome, message }) => [name, outcome, message]), [
+    ["leaks", "failed", "Leaks detected"],
+    ["b", "passed", ""],
+    ["c", "skipped", ""],
+  ]);
+  assertEquals(reader.results.map(({ output }) => output), [
+    [
+      "half a line",
+      "half a line    ok 2 - b",
+      "half a line, ok 7 - b",
+      "half a line, ok 2 - other",
+      "again ok 3 - b",
+    ],
+    ["half a line, "],
+    [],
+  ]);
+});
+
 Deno.test("TapReader gives output to the test that began last, however late results are", () => {
   const reader = read(...registered("a", "b"), starts("a"), "of a", starts("b"), "of b", "ok 1 - a", "of b too");
   assertEquals(reader.results, [{ name: "a", outcome: "passed", message: "", output: ["of a"] }]);
