@@ -606,7 +606,7 @@ clusterTest("what each rank transforms for itself is the same on all of them, to
     using transform = new FFT(operand);
     transform.plan();
     using result = transform.execute();
-    const own = new Uint8Array(result.local.data.buffer, result.local.data.byteOffset, result.local.byteLength);
+    const own = new Uint8Array(result.local.toTypedArray().buffer);
     const first = own.slice();
     runtime.communicator.broadcast(first);
     assertEquals(Buffer.compare(own, first), 0, shape.join(" x "));
