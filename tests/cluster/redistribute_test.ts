@@ -562,8 +562,9 @@ clusterTest("autotune leaves arrays that share memory as they were", (runtime) =
   assertEquals(tuned(true, { repetitions: 1 }), expected);
   // What shares memory on one rank only moves on from there.
   const own = [new Float64Array(2).fill(runtime.rank + 1), new Float64Array(2).fill(-1)];
-  const source = DistributedArray.fromLocal(runtime, own[0], Slab.X, { localShape: [2] });
-  const target = DistributedArray.fromLocal(runtime, runtime.rank === 0 ? own[0] : own[1], Slab.X, { localShape: [2] });
+  const onHost = { localShape: [2], memory: "host" } as const;
+  const source = DistributedArray.fromLocal(runtime, own[0], Slab.X, onHost);
+  const target = DistributedArray.fromLocal(runtime, runtime.rank === 0 ? own[0] : own[1], Slab.X, onHost);
   using move = new Redistribution(source, target);
   const before = [source, target].map((array) => array.allGather());
   move.autotune();
