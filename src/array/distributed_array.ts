@@ -610,11 +610,11 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     if (values instanceof DistributedArray) {
       // Whether they move follows from what all ranks know alike: not from whether their memory is there on this one.
       if (this.#isElsewhere(values)) {
-        if (values.dtype === this.dtype) this.#assignMoved(values);
+        if (values.dtype === this.dtype) values.#moved(this, this, "assign");
         else this.#assignConverted(values);
         return this;
       }
-      using all = this.#lacksPartOf(values) ? this.#replicated(values) : null;
+      using all = this.#lacksPartOf(values) ? values.#moved(Replicated, this, "assign") : null;
       elementwise("DistributedArray.assign", applied("positive"), [all ?? values], { into: this }, ASSIGNED);
       return this;
     }
@@ -627,42 +627,6 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     });
     fill();
     return this;
-  }
-
-  /** Assign elements that are on other ranks. */
-  #assignMoved(values: DistributedArray): void {
-    let move!: () => void;
-    agreeOnMethod(this, "assign", () => {
-      checkOwnArray("DistributedArray.assign", "operand 1", values, this.runtime);
-      checkTarget(values, this);
-      move = prepareOnce(
-        this.runtime,
-        values.distribution,
-        this.distribution,
-        values.local,
-        this.local,
-        values.order,
-      );
-      return { values: factsOf(values) };
-    });
-    move();
-  }
-
-  /** Elements that are assigned, on every rank. */
-  #replicated<T extends DType>(values: DistributedArray<T>): DistributedArray<T> {
-    const { runtime } = this;
-    const { dtype, order, shape, distribution } = values;
-    let result!: DistributedArray<T>;
-    let move!: () => void;
-    agreeOnMethod(this, "assign", () => {
-      checkOwnArray("DistributedArray.assign", "operand 1", values, runtime);
-      const local = LocalArray.empty(dtype, shape, order, values.local.isOnDevice ? runtime.stream : null);
-      result = new DistributedArray({ runtime, local, distribution: Replicated.bind(shape, runtime.size), order });
-      move = prepareOnce(runtime, distribution, result.distribution, values.local, local, order);
-      return { values: factsOf(values) };
-    });
-    move();
-    return result;
   }
 
   #assignConverted(values: DistributedArray): void {
@@ -706,10 +670,20 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    * @throws {StateError} after `free`.
    */
   redistribute(target: Distribution | DistributedArray<D>): DistributedArray<D> {
+    return this.#moved(target, this, "redistribute");
+  }
+
+  /** The elements in another distribution, for a method of this array or of another one, on which the ranks agree. */
+  #moved(
+    target: Distribution | DistributedArray<D>,
+    caller: DistributedArray,
+    method: "redistribute" | "assign",
+  ): DistributedArray<D> {
     const { runtime, dtype, order, shape } = this;
     let result!: DistributedArray<D>;
     let move!: () => void;
-    agreeOnMethod(this, "redistribute", () => {
+    agreeOnMethod(caller, method, () => {
+      if (caller !== this) checkOwnArray(`DistributedArray.${method}`, "operand 1", this, caller.runtime);
       if (target instanceof DistributedArray) {
         checkTarget(this, target);
         result = target;
@@ -720,7 +694,8 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
         result = new DistributedArray({ runtime, local, distribution: bound, order });
       }
       move = prepareOnce(runtime, this.distribution, result.distribution, this.local, result.local, order);
-      return { to: target instanceof DistributedArray ? factsOf(target) : String(result.distribution) };
+      const to = target instanceof DistributedArray ? factsOf(target) : String(result.distribution);
+      return { to, ...caller !== this && { values: factsOf(this) } };
     });
     move();
     return result;
