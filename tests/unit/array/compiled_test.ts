@@ -13,6 +13,7 @@ import specialComplex from "./numpy/complex.json" with { type: "json" };
 import { distance, values } from "./special_values.ts";
 
 const ignore = findCompiler() === null;
+const why = ignore ? " (skipped: no compiler)" : "";
 
 /** Operations whose results are the same, and the units in the last place by which others may differ. */
 const operations: Partial<Record<OperationName, number>> = {
@@ -43,7 +44,7 @@ function both(expression: Expression, operands: readonly Part[], target: LocalAr
 
 for (const dtype of ["float64", "float32"] as const) {
   Deno.test({
-    name: `compiled loops give what loops give, wherever elements lie: ${dtype}`,
+    name: `compiled loops give what loops give, wherever elements lie: ${dtype}${why}`,
     ignore,
     fn: () => {
       const [a, b] = [values(dtype, 1500, 0), values(dtype, 1500, 1)];
@@ -71,7 +72,7 @@ for (const dtype of ["float64", "float32"] as const) {
 }
 
 Deno.test({
-  name: "compiled functions of complex numbers give what loops give, of special and large numbers too",
+  name: `compiled functions of complex numbers give what loops give, of special and large numbers too${why}`,
   ignore,
   fn: () => {
     for (const dtype of ["complex128", "complex64"] as const) {
@@ -107,7 +108,7 @@ function atLine(dtype: DType, length: number): LocalArray {
 }
 
 Deno.test({
-  name: "results that pass by the caches are those that do not, in whole lines of the cache and beside them",
+  name: `results that pass by the caches are those that do not, in whole lines of the cache and beside them${why}`,
   ignore,
   fn: () => {
     const cases: [OperationName, DType][] = [
@@ -142,7 +143,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "powers of ordinary numbers, beside some that are none, and in place",
+  name: `powers of ordinary numbers, beside some that are none, and in place${why}`,
   ignore,
   fn: () => {
     for (const dtype of ["float64", "float32"] as const) {
@@ -174,7 +175,8 @@ function powerOf(x: number, y: number): number {
 }
 
 Deno.test({
-  name: "powers of float32 are less than a unit in the last place from the exact ones, and special ones are IEEE 754's",
+  name:
+    `powers of float32 are less than a unit in the last place from the exact ones, and special ones are IEEE 754's${why}`,
   ignore,
   fn: () => {
     const size = 2 ** 18;
@@ -231,7 +233,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "powers of zeros, infinities and negative numbers have the signs that loops give, also beside odd exponents",
+  name:
+    `powers of zeros, infinities and negative numbers have the signs that loops give, also beside odd exponents${why}`,
   ignore,
   fn: () => {
     const bases = [0, -0, -Infinity, Infinity, -1, -2, -0.5, NaN, 1, -5e-324];
@@ -257,7 +260,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "expressions, repeated operands, numbers, lines, integers and complex numbers are compiled",
+  name: `expressions, repeated operands, numbers, lines, integers and complex numbers are compiled${why}`,
   ignore,
   fn: () => {
     const [rows, columns] = [5, 301];
@@ -297,7 +300,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "imaginary parts of real numbers are zeros of floats: they have signs, and quotients of them are NaN",
+  name: `imaginary parts of real numbers are zeros of floats: they have signs, and quotients of them are NaN${why}`,
   ignore,
   fn: () => {
     const [x, z] = [operand(0), operand(1)];
@@ -320,7 +323,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what goes into float64 is not rounded to float32 before",
+  name: `what goes into float64 is not rounded to float32 before${why}`,
   ignore,
   fn: () => {
     const cases: [OperationName, DType, DType][] = [
@@ -344,7 +347,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "what C has not, or arrays that do not lie side by side, is left to others",
+  name: `what C has not, or arrays that do not lie side by side, is left to others${why}`,
   ignore,
   fn: () => {
     const prepared = (name: OperationName, dtype: DType, strides = [1], length = 1000) => {
@@ -371,7 +374,7 @@ Deno.test({
 const better = ([value]: readonly string[]) => `if (!(${value} <= a0)) a0 = a0 !== a0 ? a0 : ${value};`;
 
 Deno.test({
-  name: "compiled reductions give what loops give: of all, of rows, of columns",
+  name: `compiled reductions give what loops give: of all, of rows, of columns${why}`,
   ignore,
   fn: () => {
     const [rows, columns] = [300, 301];

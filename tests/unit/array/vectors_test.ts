@@ -12,6 +12,7 @@ import { distance, values } from "./special_values.ts";
 
 const math = openVectorMath(1);
 const ignore = math === null;
+const why = ignore ? " (skipped: no MKL with vector mathematics)" : "";
 
 const exact: OperationName[] = [
   ...["add", "subtract", "multiply", "minimum", "maximum", "square", "abs"] as const,
@@ -32,7 +33,7 @@ function both(expression: Expression, operands: readonly Part[], target: LocalAr
 
 for (const dtype of ["float64", "float32"] as const) {
   Deno.test({
-    name: `vector mathematics gives what loops give: ${dtype}`,
+    name: `vector mathematics gives what loops give: ${dtype}${why}`,
     ignore,
     fn: () => {
       const [a, b] = [values(dtype, 20_000, 0), values(dtype, 20_000, 1)];
@@ -51,7 +52,7 @@ for (const dtype of ["float64", "float32"] as const) {
   });
 
   Deno.test({
-    name: `results of vector mathematics do not depend on where elements lie: ${dtype}`,
+    name: `results of vector mathematics do not depend on where elements lie: ${dtype}${why}`,
     ignore,
     fn: () => {
       const [a, b] = [values(dtype, 3000, 0), values(dtype, 3000, 1)];
@@ -71,7 +72,7 @@ for (const dtype of ["float64", "float32"] as const) {
 }
 
 Deno.test({
-  name: "vector mathematics of expressions, numbers, rows with gaps, in place",
+  name: `vector mathematics of expressions, numbers, rows with gaps, in place${why}`,
   ignore,
   fn: () => {
     const x = operand(0);
