@@ -11,6 +11,8 @@ import { count, type FileResult, isSuccess, type MergedTest, mergeRanks, summary
 import { installCpu } from "../native/install.ts";
 import { jobName } from "../results/reports.ts";
 import { probeLauncher } from "../launch/probe.ts";
+import { runTree, type TreeOptions, type TreeResult } from "../launch/process_tree.ts";
+import { StepLimit } from "../launch/step_limit.ts";
 import { TapReader } from "../results/tap.ts";
 import {
   CommandError,
@@ -50,11 +52,14 @@ const smallTests = /\/(collective_arguments|lifetimes|quantization|registered_en
 const clusterSeconds = 180;
 const checkSeconds = 600;
 
+/** A test of a file without ranks of its own takes less; what tests start is ended after as long. */
+const testSeconds = 600;
+
 /** Something that is run, and named while it is. */
 interface Job {
   readonly name: string;
   /** How many cores it keeps busy; those of the machine if that is fewer. */
-  readonly ranks: number;
+  readonly cores: number;
   /** Run it: all of its tests, or those that a filter, as `deno test --filter` takes it, lets through. */
   readonly run: (filter?: string) => Promise<FileResult>;
 }
@@ -102,31 +107,12 @@ const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
 
 const root = () => scriptAddress("..").replace(/\/$/, "");
 
-/** How a run of Deno ended. */
-interface DenoEnd {
-  code: number;
-  isTimedOut: boolean;
-  output: string[];
-}
-
-/** Run Deno in the repository. */
-async function runDeno(args: readonly string[], seconds: number, env: Record<string, string> = {}): Promise<DenoEnd> {
-  const signal = AbortSignal.timeout(seconds * 1000);
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [...args],
-    cwd: root(),
-    env: { ...withoutColors, INIT_CWD: root(), ...env },
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-    signal,
-  }).spawn();
-  const [{ code }, ...texts] = await Promise.all([
-    child.status,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
-  return { code, isTimedOut: signal.aborted, output: texts.join("").split("\n") };
+/** Run Deno in the repository, and end all that it starts if it takes too long. */
+async function runDeno(args: string[], options: TreeOptions): Promise<TreeResult> {
+  const line = { command: Deno.execPath(), args, env: { ...withoutColors, INIT_CWD: root() } };
+  const result = await runTree(line, { ...options, cwd: root() });
+  if (result.isInterrupted) throw new CommandError("interrupted", result.code);
+  return result;
 }
 
 function resultOf(name: string, isGood: boolean, details: string): MergedTest {
@@ -142,7 +128,9 @@ async function timed(file: string, ranks: number, run: () => Promise<MergedTest[
 async function runChecks(): Promise<FileResult> {
   return await timed("checks", 1, () =>
     Promise.all(checks.map(async ([name, args]) => {
-      const { code, isTimedOut, output } = await runDeno(args, checkSeconds);
+      const output: string[] = [];
+      const onLine: TreeOptions["onLine"] = (_, line) => output.push(line);
+      const { code, isTimedOut } = await runDeno([...args], { timeoutSeconds: checkSeconds, onLine });
       const ended = isTimedOut ? [`it did not end within ${checkSeconds} s`] : [];
       const isGood = code === 0 && !output.some((line) => /^warning\b/i.test(line));
       return resultOf(name, isGood, [...output, ...ended].join("\n"));
@@ -182,33 +170,25 @@ function longestFirst(files: readonly string[]): string[] {
   return files.toSorted((one, other) => length(other) - length(one));
 }
 
-/** Run test files in one ordinary process; more than one at a time where they only wait for others. */
-async function runPlain(
-  name: string,
-  files: readonly string[],
-  { seconds = 300, atOnce = 1 } = {},
-  filter?: string,
-): Promise<FileResult> {
+/** Run test files in one ordinary process. */
+async function runPlain(name: string, files: readonly string[], filter?: string): Promise<FileResult> {
   return await timed(name, 1, async () => {
-    const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
-    const flags = [...atOnce > 1 ? ["--parallel"] : [], ...filter === undefined ? [] : ["--filter", filter]];
-    const { code, isTimedOut, output } = await runDeno(
-      [
-        "test",
-        "-A",
-        "--no-check",
-        ...locked,
-        "--reporter=tap",
-        preload,
-        ...flags,
-        ...atOnce > 1 ? longestFirst(files) : files,
-      ],
-      seconds,
-      { DENO_JOBS: String(atOnce) },
-    );
     const reader = new TapReader();
-    output.forEach((line) => reader.push(line));
-    return mergeRanks([reader], { code, isTimedOut, timeoutSeconds: seconds, signal: null, output: [], filter });
+    using limit = new StepLimit(testSeconds);
+    const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
+    const flags = filter === undefined ? [] : ["--filter", filter];
+    const { code, isTimedOut, ownSignal: signal } = await runDeno(
+      ["test", "-A", "--no-check", ...locked, "--reporter=tap", preload, ...flags, ...files],
+      {
+        signal: limit.signal,
+        onLine(stream, line) {
+          const { steps } = reader;
+          reader.push(line, stream);
+          if (reader.steps > steps) limit.restart(testSeconds);
+        },
+      },
+    );
+    return mergeRanks([reader], { code, isTimedOut, testSeconds, signal, output: [], filter });
   });
 }
 
@@ -310,7 +290,7 @@ async function runSideBySide(jobs: readonly Job[]): Promise<Done[]> {
   const running = new Set<Promise<void>>();
   let free = cores;
   for (const job of jobs) {
-    const needed = Math.min(job.ranks, cores);
+    const needed = Math.min(job.cores, cores);
     while (free < needed) await Promise.race(running);
     free -= needed;
     progress.update(job.name, results.length);
@@ -369,10 +349,10 @@ function clusterJobs(stack: Stack, stacks: readonly Stack[], filter: string): Jo
   return files.flatMap((file) =>
     ranksFor(file, stack, stacks).map((ranks): Job => ({
       name: `${jobName({ file, ranks })}, ${stack.name}`,
-      ranks,
+      cores: ranks,
       run: (filter) => runClusterTest(stack, file, ranks, filter),
     }))
-  ).sort((a, b) => a.ranks - b.ranks);
+  ).sort((a, b) => a.cores - b.cores);
 }
 
 /** Get an MPI with ScaLAPACK if there is none: that of native install, which is tested wherever it can be installed. */
@@ -400,10 +380,10 @@ export async function test(args: string[]): Promise<number> {
   if (wants("system") || wants("cluster")) await setUp();
   if (wants("unit")) {
     for (const name of ["tests/unit", "tests/abi"]) {
-      jobs.push({ name, ranks: 1, run: (filter) => runPlain(name, testFiles(name), {}, filter) });
+      jobs.push({ name, cores: 1, run: (filter) => runPlain(name, testFiles(name), filter) });
     }
   }
-  if (wants("check")) jobs.push({ name: "checks", ranks: 1, run: runChecks });
+  if (wants("check")) jobs.push({ name: "checks", cores: 1, run: runChecks });
   if (wants("cluster")) {
     const stacks = await findStacks();
     if (stacks.length === 0) {
@@ -413,14 +393,10 @@ export async function test(args: string[]): Promise<number> {
     jobs.push(...stacks.flatMap((stack) => clusterJobs(stack, stacks, values.filter)));
   }
   if (wants("system")) {
-    const cores = navigator.hardwareConcurrency;
-    // Most tests of faults wait for jobs whose ranks wait for each other.
-    const limits = {
-      "tests/faults": { seconds: 1500, atOnce: 2 * cores },
-      "tests/system": { seconds: 2400, atOnce: cores },
-    };
-    for (const [name, limit] of Object.entries(limits)) {
-      jobs.push({ name, ranks: cores, run: (filter) => runPlain(name, testFiles(name), limit, filter) });
+    for (const file of longestFirst(["tests/faults", "tests/system"].flatMap(testFiles))) {
+      // Most tests of faults wait for jobs whose ranks wait for each other.
+      const cores = file.startsWith("tests/faults/") ? 0.5 : 1;
+      jobs.push({ name: file, cores, run: (filter) => runPlain(file, [file], filter) });
     }
   }
   const results = await runWithRetries(jobs, retries);

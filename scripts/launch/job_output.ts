@@ -258,8 +258,8 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   if (isGood && end.isSaid) showTaken();
   if (isGood || result.isTimedOut || result.isInterrupted) return { ...result, signal: null, failure: null };
   // One that crashes while it ends the others, as Open MPI 5's may, is not what ended the job.
-  if (result.launcherSignal !== null && !end.isCertain) {
-    const failure = `the launcher was ended by ${result.launcherSignal}, and the job with exit code ${result.code}`;
+  if (result.ownSignal !== null && !end.isCertain) {
+    const failure = `the launcher was ended by ${result.ownSignal}, and the job with exit code ${result.code}`;
     return { ...result, signal: null, failure };
   }
   return { ...result, code: end.code(result.code), signal: end.signal, failure: end.describe(result.code) };

@@ -1,4 +1,5 @@
 /** A headless Chromium, driven through its DevTools protocol: what a page looks like once it is laid out. */
+import { slowdown } from "../mpi_installations.ts";
 
 const PROGRAMS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
@@ -20,6 +21,15 @@ interface Answer {
   readonly result?: Record<string, unknown>;
 }
 
+/** What has not been answered by then never will be, as after a crash of a page. */
+const answerMilliseconds = () => 60_000 * slowdown();
+
+/** Call `late` when an answer is overdue, until disposed of. */
+function deadline(late: () => void): Disposable {
+  const timer = setTimeout(late, answerMilliseconds());
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
 /** A browser without windows. */
 export class Browser implements AsyncDisposable {
   readonly #process: Deno.ChildProcess;
@@ -32,6 +42,7 @@ export class Browser implements AsyncDisposable {
     this.#process = process;
     this.#folder = folder;
     this.#socket = socket;
+    socket.onclose = () => this.#waiting.values().forEach(({ reject }) => reject(new Error("Chromium has ended")));
     socket.onmessage = ({ data }) => {
       const { id, error, result = {} } = JSON.parse(data) as Answer;
       const asked = this.#waiting.get(id ?? -1);
@@ -56,6 +67,7 @@ export class Browser implements AsyncDisposable {
       stderr: "piped",
     }).spawn();
     let said = "";
+    using _deadline = deadline(() => process.kill("SIGKILL"));
     for await (const text of process.stderr.pipeThrough(new TextDecoderStream())) {
       said += text;
       const [, address] = /DevTools listening on (ws:\S+)/.exec(said) ?? [];
@@ -84,18 +96,22 @@ export class Browser implements AsyncDisposable {
     return (result as { value: T }).value;
   }
 
-  #send(method: string, params: object, sessionId?: string): Promise<Record<string, unknown>> {
+  async #send(method: string, params: object, sessionId?: string): Promise<Record<string, unknown>> {
     const id = ++this.#sent;
     const asked = Promise.withResolvers<Record<string, unknown>>();
+    using _deadline = deadline(() => asked.reject(new Error(`Chromium has not answered ${method}`)));
     this.#waiting.set(id, asked);
     this.#socket.send(JSON.stringify({ id, method, params, ...sessionId !== undefined && { sessionId } }));
-    return asked.promise;
+    return await asked.promise;
   }
 
   /** End it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise((resolve) => this.#socket.onclose = resolve);
-    this.#send("Browser.close", {}).catch(() => {});
+    const isClosed = this.#socket.readyState === WebSocket.CLOSED;
+    const closed = isClosed ? null : new Promise((resolve) => this.#socket.addEventListener("close", resolve));
+    // It may end without an answer.
+    await this.#send("Browser.close", {}).catch(() => {});
+    using _deadline = deadline(() => this.#process.kill("SIGKILL"));
     await Promise.all([closed, this.#process.status]);
     Deno.removeSync(this.#folder, { recursive: true });
   }

@@ -1,9 +1,8 @@
 /** `cluster-test`: results of all ranks merged, JUnit XML, time limits, exit codes; under every MPI. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { existsSync } from "node:fs";
 import type { FileResult } from "../../scripts/results/merge.ts";
 import { launchers, newestLaunchers, slowdown } from "../mpi_installations.ts";
-import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
+import { finish, isMade, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 const NONE = { passed: 0, failed: 0, skipped: 0, "not run": 0, "filtered out": 0 };
@@ -612,13 +611,6 @@ const takesLong = (begun: string) =>
      return new Promise((resolve) => setTimeout(resolve, 60_000));
    });
    Deno.test("comes later", () => {});`;
-
-/** Wait for a file that a command makes, or for its end. */
-async function isMade(file: string, ended: Promise<unknown>): Promise<void> {
-  let isOver = false;
-  ended.then(() => isOver = true);
-  while (!isOver && !existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 50));
-}
 
 const startOnNewest = (...args: string[]) =>
   startMain(["cluster-test", "--no-check", "--mpirun", newestLaunchers[0].mpirun, ...args], { cwd: fixtures });

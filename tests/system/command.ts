@@ -1,4 +1,5 @@
 /** Running the command line of the repository as a user does. */
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { slowdown } from "../mpi_installations.ts";
 
@@ -51,6 +52,13 @@ export async function finish(child: Deno.ChildProcess, seconds = 120): Promise<E
   clearTimeout(timer);
   const decoder = new TextDecoder();
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}
+
+/** Wait for a file that a process makes, or for its end. */
+export async function isMade(file: string, process: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  process.then(() => isOver = true);
+  while (!isOver && !existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 /** Start a command of `scripts/main.ts`. */

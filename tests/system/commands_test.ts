@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync } from "node:fs";
 import { launchers } from "../mpi_installations.ts";
-import { finish, main, root, start, startMain, temporaryFolder } from "./command.ts";
+import { finish, isMade, main, root, start, startMain, temporaryFolder } from "./command.ts";
 
 const fixtures = `${root}tests/system/fixtures`;
 
@@ -152,9 +152,10 @@ Deno.test("matmul says that it was interrupted", async () => {
     const mpirun = fakeLauncher(folder.path, `touch ${folder.path}/started; exec sleep 60`);
     writeOne(`${folder.path}/one.npy`);
     const child = startMain([...onOne(folder.path), "--mpirun", mpirun]);
-    while (!existsSync(`${folder.path}/started`)) await new Promise((resolve) => setTimeout(resolve, 50));
+    const ended = finish(child, 40);
+    await isMade(`${folder.path}/started`, ended);
     child.kill(signal);
-    const { code, stdout, stderr } = await finish(child, 40);
+    const { code, stdout, stderr } = await ended;
     assertEquals([code, stdout, stderr], [expected, "", "error: interrupted; nothing was written\n"]);
     assertEquals([...Deno.readDirSync(folder.path)].map(({ name }) => name).sort(), ["mpirun", "one.npy", "started"]);
   }

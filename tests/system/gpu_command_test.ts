@@ -1,9 +1,8 @@
 /** `test:gpu`: one job a file, what each said, and the record; on a mock GPU. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { existsSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Ended, finish, main, root, startMain } from "./command.ts";
+import { type Ended, finish, isMade, main, root, startMain } from "./command.ts";
 import { mockTest, mpi } from "./mock.ts";
 
 /** The command on two mock GPUs, with a file for its record. */
@@ -60,7 +59,7 @@ mockTest("test:gpu ends when it is interrupted, with what has run on record", as
   });
   const ended = finish(child);
   const runs = () => JSON.parse(Deno.readTextFileSync(record)).runs.map(({ file }: { file: string }) => file);
-  while (!existsSync(record)) await delay(20);
+  await isMade(record, ended);
   // The second one runs.
   await delay(500);
   child.kill("SIGTERM");
