@@ -44,7 +44,7 @@ const parts = ["check", "unit", "cluster", "system"] as const;
  * Numbers of ranks: all under the best MPI; under the others those that show what differs between MPIs, which is the
  * runtime rather than arithmetic.
  */
-const rankCounts = { best: [1, 2, 3, 4], newest: [2, 4], runtime: [2, 3], older: [2] } as const;
+const rankCounts = { best: [1, 2, 3, 4], runtime: [2, 3], newest: [4], older: [2] } as const;
 
 /** Cluster tests that show on 3 ranks what they do on more, and take long. */
 const smallTests = /\/(collective_arguments|lifetimes|quantization|registered_engine)_test\.ts$/;
@@ -173,7 +173,7 @@ function longestFirst(files: readonly string[]): string[] {
 /** Run test files in one ordinary process. */
 async function runPlain(name: string, files: readonly string[], filter?: string): Promise<FileResult> {
   return await timed(name, 1, async () => {
-    const reader = new TapReader();
+    const reader = new TapReader(() => performance.now());
     using limit = new StepLimit(testSeconds);
     const preload = `--preload=${scriptAddress("results/test_output.ts")}`;
     const flags = filter === undefined ? [] : ["--filter", filter];
@@ -248,11 +248,9 @@ function ranksFor(file: string, stack: Stack, stacks: readonly Stack[]): readonl
     ? rankCounts.best
     : arithmeticTests.test(file)
     ? []
-    : isNewest(stack, stacks)
-    ? rankCounts.newest
-    : rankCounts[runtimeTests.test(file) ? "runtime" : "older"];
+    : rankCounts[runtimeTests.test(file) ? "runtime" : isNewest(stack, stacks) ? "newest" : "older"];
   const most = canShareCores(stack.launcher) ? Infinity : Math.max(2, navigator.hardwareConcurrency);
-  return counts.filter((ranks) => ranks <= Math.min(most, smallTests.test(file) ? 3 : Infinity));
+  return [...new Set(counts.map((ranks) => Math.min(ranks, most, smallTests.test(file) ? 3 : Infinity)))];
 }
 
 /** Whether a stack has the newest MPI of its family. */
@@ -340,6 +338,18 @@ function listReasons(skipped: readonly MergedTest[]): void {
   if (lines.length > 0) console.log(`\n${style("yellow", "skipped")}:\n${lines.sort().join("\n")}`);
 }
 
+/** So many are named, since the whole is to stay short. */
+const SLOWEST = 20;
+
+/** Print which tests took longest. */
+function listSlowest(results: readonly FileResult[]): void {
+  const lines = results.flatMap(({ file, ranks, tests }) =>
+    tests.map(({ name, seconds = 0 }) => ({ seconds, text: `${file} on ${ranks}: ${name}` }))
+  ).sort((one, other) => other.seconds - one.seconds).slice(0, SLOWEST)
+    .map(({ seconds, text }) => `  ${seconds.toFixed(1).padStart(5)} s  ${text}`);
+  if (lines.length > 0) console.log(`\ntook longest:\n${lines.join("\n")}`);
+}
+
 /** A stack's jobs with cluster tests; those with few ranks first, as they fit beside each other. */
 function clusterJobs(stack: Stack, stacks: readonly Stack[], filter: string): Job[] {
   const files = testFiles("tests/cluster").filter((file) =>
@@ -404,6 +414,7 @@ export async function test(args: string[]): Promise<number> {
   list(style("red", "failed"), results, hasGoneWrong);
   const isLate = ({ outcome, details }: MergedTest) => outcome === "passed" && details !== "";
   list(style("yellow", "failed at first, and passed when run again"), results, isLate);
+  listSlowest(results);
   const tests = results.flatMap(({ tests }) => tests);
   listReasons(tests.filter(({ outcome }) => outcome === "skipped"));
   const counts = count(tests);
