@@ -257,6 +257,7 @@ async function multiply(
   const { code, isTimedOut, isInterrupted, failure } = await runFiltered(launcher, {
     ranks,
     ...place,
+    unfinished: job.out,
     program: denoRun(scriptAddress("commands/matmul_rank.ts"), [JSON.stringify(job)]),
     env: colorVariables(),
     onLine: (_stream, line) => {

@@ -5,7 +5,7 @@
  */
 /**
  * Waits for the end of its standard input, which the command holds open while it lives; then ends the launcher like
- * `endJob` does: asks it, and after a while kills all processes of the job.
+ * `endTree` does: asks it, and after a while kills all processes of the job. What they have not finished is removed.
  */
 const script = `
 trap '' INT TERM HUP QUIT
@@ -17,12 +17,16 @@ for file in $(grep -lsF "$2" /proc/[0-9]*/environ); do
   process=\${file#/proc/}
   kill -KILL "\${process%/environ}"
 done 2>/dev/null
+if [ -n "$3" ]; then rm -f -- "$3"*; fi
 `;
 
-/** Watch over a launcher until disposed of; its processes have the word `job` in their environment, and no others. */
-export function guardJob(launcher: Deno.ChildProcess, job: string): AsyncDisposable {
+/**
+ * Watch over a launcher until disposed of; its processes have the word `job` in their environment, and no others. Paths
+ * that begin with `unfinished` are those of files that nobody else would finish.
+ */
+export function guardJob(launcher: Deno.ChildProcess, job: string, unfinished = ""): AsyncDisposable {
   const guard = new Deno.Command("sh", {
-    args: ["-c", script, "sh", String(launcher.pid), job],
+    args: ["-c", script, "sh", String(launcher.pid), job, unfinished],
     stdin: "piped",
     stdout: "null",
     stderr: "null",

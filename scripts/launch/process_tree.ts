@@ -28,6 +28,8 @@ export interface TreeOptions {
   isFull?: () => boolean;
   /** Whether a line is shown before it is complete if its end is long in coming. */
   showParts?: boolean;
+  /** How the paths of files begin that are removed if this process is killed. */
+  unfinished?: string;
   /** Whether the program reads this process's standard input. */
   hasInput?: boolean;
 }
@@ -182,7 +184,7 @@ export async function runTree({ command, args, env }: CommandLine, options: Tree
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  await using _guard = guardJob(child, job);
+  await using _guard = guardJob(child, job, options.unfinished);
   const abort = () => {
     if (options.signal?.reason?.name === "TimeoutError") end(124)();
     // The program may not have ended because it has more output than is read.
