@@ -44,6 +44,10 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
   },
 };
 
+/** What begins a colour. */
+// deno-lint-ignore no-control-regex
+const CONTROL = /[\x1b\x9b]/;
+
 /** A block of a launcher's text that is longer than this is not one of the known ones. */
 const longestBlock = 30;
 
@@ -94,6 +98,11 @@ export class BoilerplateFilter {
     return this.#hasCopies ? this.#withoutCopies(line) : [line];
   }
 
+  /** Whether the lines that come next decide about some before. */
+  get isHolding(): boolean {
+    return this.#block !== null || this.#copy !== null;
+  }
+
   /** The lines that were held back, at the end of the stream. */
   end(): string[] {
     return [...this.#endCopy(), ...this.#block ? this.#close() : []];
@@ -121,7 +130,7 @@ export class BoilerplateFilter {
 
   /** The lines to show now, but for an error that another rank has already printed: its first line, source and stack. */
   #withoutCopies(coloured: string): string[] {
-    const line = stripVTControlCharacters(coloured);
+    const line = CONTROL.test(coloured) ? stripVTControlCharacters(coloured) : coloured;
     const isStack = /^\s+at |^Caused by: /.test(line);
     if (isStack && this.#copy !== null) {
       this.#copy = null;
@@ -245,7 +254,7 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
       }
       clearTimeout(held[i]);
       for (const one of lines ?? [{ rank: null, text: line }]) show(i, one);
-      held[i] = setTimeout(orEnd(() => showHeld(i)), holdMilliseconds);
+      if (filters[i].isHolding) held[i] = setTimeout(orEnd(() => showHeld(i)), holdMilliseconds);
     },
   });
   if (failures.length > 0) throw failures[0];

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { bytesOf, joined } from "./bytes_as_text.ts";
+import { bytesOf } from "./bytes_as_text.ts";
 
 /** One of this process's streams. */
 type Stream = "stdout" | "stderr";
 
-/** So many bytes may wait to be written. */
-const MOST_BYTES = 256 * 1024;
+/** So many UTF-16 units may wait to be written. */
+const MOST_UNITS = 256 * 1024;
 
 const STREAMS = { stdout: Deno.stdout, stderr: Deno.stderr } as const;
 
@@ -27,8 +27,8 @@ function within(milliseconds: number, what: Promise<unknown>): Promise<boolean> 
 
 /** Writes to both streams in the order that it is told to. Nothing else waits for the reader: a time limit, a signal. */
 export class PassedOutput {
-  #waiting: { stream: Stream; parts: Uint8Array[]; mayFail: boolean }[] = [];
-  #bytes = 0;
+  #waiting: { stream: Stream; texts: string[]; mayFail: boolean }[] = [];
+  #units = 0;
   #writing: Promise<void> | null = null;
   readonly #failure = new AbortController();
 
@@ -39,31 +39,30 @@ export class PassedOutput {
 
   /** Whether more should come later. */
   get isFull(): boolean {
-    return this.#bytes >= MOST_BYTES;
+    return this.#units >= MOST_UNITS;
   }
 
   /** Write a text, as {@linkcode bytesOf} reads it, after all before; no harm is done where one that `mayFail` is not read. */
   write(stream: Stream, text: string, mayFail = false): void {
     if (this.failed.aborted) return;
-    const bytes = bytesOf(text);
     const last = this.#waiting.at(-1);
-    if (last?.stream === stream && last.mayFail === mayFail) last.parts.push(bytes);
-    else this.#waiting.push({ stream, parts: [bytes], mayFail });
-    this.#bytes += bytes.length;
+    if (last?.stream === stream && last.mayFail === mayFail) last.texts.push(text);
+    else this.#waiting.push({ stream, texts: [text], mayFail });
+    this.#units += text.length;
     this.#writing ??= this.#writeWaiting();
   }
 
   async #writeWaiting(): Promise<void> {
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
-      const bytes = joined(next.parts);
+      const text = next.texts.join("");
       try {
-        await writeAll(next.stream, bytes);
+        await writeAll(next.stream, bytesOf(text));
       } catch (error) {
         if (!next.mayFail) this.#fail(error);
       }
-      this.#bytes -= bytes.length;
+      this.#units -= text.length;
     }
-    this.#bytes = 0;
+    this.#units = 0;
     this.#writing = null;
   }
 

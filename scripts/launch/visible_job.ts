@@ -12,10 +12,12 @@ import { watchRanks } from "./watched_ranks.ts";
 
 const rankColors = ["cyan", "magenta", "yellow", "green", "blue"] as const;
 
-/** What begins the lines of a rank. */
-function prefix(rank: number, ranks: number, stream: "stdout" | "stderr"): string {
-  const number = String(rank).padStart(String(ranks - 1).length);
-  return style(rankColors[rank % rankColors.length], `[${number}]`, stream);
+/** What begins the lines of each rank. */
+function prefixes(ranks: number, stream: "stdout" | "stderr"): string[] {
+  return Array.from({ length: ranks }, (_, rank) => {
+    const number = String(rank).padStart(String(ranks - 1).length);
+    return style(rankColors[rank % rankColors.length], `[${number}]`, stream);
+  });
 }
 
 /** Of a job that was ended, so long is waited for who reads its output. */
@@ -29,6 +31,7 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
   const output = new PassedOutput();
   // The script's own output tells what cannot be written.
   using watch = watchRanks(job.ranks, (text) => output.write("stderr", `${text}\n`, true));
+  const tags = { stdout: prefixes(job.ranks, "stdout"), stderr: prefixes(job.ranks, "stderr") };
   let where: string | null = null;
   const { failure, signal: _, ...result } = await runFiltered(launcher, {
     ...job,
@@ -38,7 +41,7 @@ export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<J
     onTimeLimit: () => where = watch.where(),
     env: { ...colorVariables(), ...progressVariables(), ...watch.env, ...job.env },
     onLine(stream, line, isComplete, rank) {
-      const text = rank === null ? line : `${prefix(rank, job.ranks, stream)} ${line}`;
+      const text = rank === null ? line : `${tags[stream][rank]} ${line}`;
       output.write(stream, isComplete ? `${text}\n` : text);
     },
   });
