@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { statSync } from "node:fs";
+import { fstatSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { parseArgs, type ParseArgsConfig, styleText } from "node:util";
@@ -116,6 +116,12 @@ export function userPath(path: string): string {
   return resolve(called ?? Deno.cwd(), path);
 }
 
+/** The folder that `option` names; `undefined` without one. */
+export function userFolder(path: string | undefined, option: string): string | undefined {
+  if (path === "") throw new CommandError(`${option} takes the name of a folder, not ""`);
+  return path === undefined ? undefined : userPath(path);
+}
+
 /**
  * Refuse a file that `option` names if it cannot be written, before the work begins whose results it is for.
  *
@@ -132,6 +138,17 @@ export function checkWritable(path: string, option: string): void {
   } catch (error) {
     throw unwritable(path, option, error);
   }
+}
+
+/** Write a file; one that is this process's output, such as `/dev/stdout`, after what has been written there. */
+export function writeText(path: string, text: string): void {
+  const isFileOf = (stream: number) => {
+    const [found, own] = [statSync(path, { throwIfNoEntry: false }), fstatSync(stream)];
+    return found?.dev === own.dev && found.ino === own.ino;
+  };
+  const stream = [1, 2].find(isFileOf);
+  if (stream === undefined) Deno.writeTextFileSync(path, text);
+  else writeFileSync(stream, text);
 }
 
 /** The error of a file, given by an option, that cannot be written to this folder. */

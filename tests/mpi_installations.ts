@@ -205,7 +205,8 @@ export function runPrograms(
 ): Promise<JobResult> {
   const launcher = { kind: mpi.family, version: String(mpi.release) };
   const args = programs.flatMap(({ ranks, command }, i) => [...i > 0 ? [":"] : [], "-n", String(ranks), ...command]);
-  const wholeLines = (output: string) => joinLines(new TaggedLines(launcher), output);
+  const wholeLines = (output: string) =>
+    joinLines(new TaggedLines(launcher, programs.reduce((sum, { ranks }) => sum + ranks, 0)), output);
   return runProgram(mpi, mpi.mpirun, [...tagFlags(launcher), ...args], options, wholeLines);
 }
 

@@ -4,7 +4,6 @@
  * @module
  */
 import { relative } from "node:path";
-import { pathToFileURL } from "node:url";
 import { runFiltered } from "../launch/job_output.ts";
 import { denoTest, runProgram } from "../launch/job.ts";
 import { describeLauncher, findLauncher, type Launcher } from "../launch/launcher.ts";
@@ -31,8 +30,10 @@ import {
   type ProgressBar,
   scriptAddress,
   style,
+  userFolder,
   userPath,
   withoutColors,
+  writeText,
 } from "../terminal.ts";
 
 const help = `Run test files on several numbers of ranks.
@@ -137,7 +138,7 @@ export async function runTestFile(
     if (rank !== null && rank < ranks) read(line, stream, readers[rank]);
     else if (line.trim() !== "") output.push(line);
   };
-  using watch = watchRanks(ranks, () => {});
+  using watch = watchRanks(launcher, ranks, () => {});
   const job = await runFiltered(launcher, {
     ranks,
     ...place,
@@ -147,7 +148,7 @@ export async function runTestFile(
     yieldsWhenIdle: true, // tests are right or wrong, not fast, and other jobs may run beside them
     env: { ...withoutColors, ...watch.env, ...env },
     watch,
-    program: denoTest(withoutGlob(file), [], [
+    program: denoTest(file, [], [
       "--reporter=tap",
       `--preload=${testOutput()}`,
       ...denoFlags,
@@ -170,17 +171,12 @@ export async function runTestFile(
   return result;
 }
 
-/** A path that `deno test` does not take for a pattern. */
-function withoutGlob(file: string): string {
-  return /^\/.*[*?]/s.test(file) ? pathToFileURL(file).href.replaceAll("*", "%2A") : file;
-}
-
 /** Whether a rank has said nothing at all: that reporter leaves out why a file could not be loaded. */
 const isSilent = ({ registered, output }: TapReader) => registered.length + output.length === 0;
 
 /** Why a file cannot be loaded, in Deno's words, which loads it once more and runs none of its tests. */
 async function errorOfLoading(file: string, cwd: string, env: Record<string, string>): Promise<string[]> {
-  const [program, ...args] = denoTest(withoutGlob(file), [], ["--reporter=pretty", "--filter", NONE]);
+  const [program, ...args] = denoTest(file, [], ["--reporter=pretty", "--filter", NONE]);
   const signal = AbortSignal.timeout(LISTING_SECONDS * 1000);
   const { stdout } = await new Deno.Command(program, { args, cwd, env, stdin: "null", signal }).output();
   const text = new TextDecoder().decode(stdout);
@@ -270,8 +266,17 @@ async function errorOfLoadingAll(
   }
 }
 
-/** Refuse a regular expression that is none. */
+/** What regular expressions of JavaScript have, and those of Deno's filters have not: looking around, and back. */
+const UNKNOWN_TO_DENO = /^\/.*(\(\?<?[=!]|\\[1-9]|\\k<).*\/$/s;
+
+/** Refuse a regular expression that is none, or that Deno does not know. */
 function checkFilter(filter: string | undefined): void {
+  const [, unknown] = UNKNOWN_TO_DENO.exec(filter ?? "") ?? [];
+  if (unknown !== undefined) {
+    throw new CommandError(
+      `--filter: Deno's filters have no ${unknown}, which ${filter} has; use | for one of several`,
+    );
+  }
   try {
     matches("", filter);
   } catch (error) {
@@ -303,7 +308,7 @@ function writeReports(
 ): string[] {
   return reports.flatMap(([format, path]) => {
     try {
-      Deno.writeTextFileSync(path, formats[format](results));
+      writeText(path, formats[format](results));
       return [];
     } catch (error) {
       return [`cannot write ${path}: ${oneLine(error)}`];
@@ -523,7 +528,7 @@ export async function clusterTests(args: string[]): Promise<number> {
     checkWritable(path, `--${format}`);
   }
   if (jobs.length === 0) console.log(`no job is in shard ${values.shard}: there are fewer`);
-  const coverage = values.coverage === undefined ? null : userPath(values.coverage);
+  const coverage = userFolder(values.coverage, "--coverage") ?? null;
   const elsewhere = place.hosts?.find((host) => !isThisHost(nameOf(host)));
   if (coverage !== null && elsewhere !== undefined) {
     throw new CommandError(

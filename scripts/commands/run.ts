@@ -20,7 +20,9 @@ import {
   parseCommand,
   scriptAddress,
   splitAtPositional,
+  userFolder,
   userPath,
+  writeText,
 } from "../terminal.ts";
 
 const help = `Start a script on several ranks.
@@ -99,8 +101,9 @@ function parseVariables(
   environment: Record<string, string> = Deno.env.toObject(),
 ): Record<string, string> {
   if (cpu && gpus !== undefined) throw new CommandError("take --cpu or --gpus, not both");
-  if (gpus !== undefined && !/^\d+(,\d+)*$/.test(gpus)) {
-    throw new CommandError(`--gpus takes numbers of GPUs such as 0,2, not "${gpus}"`);
+  const numbers = gpus?.split(",") ?? [];
+  if (numbers.some((number) => !/^\d+$/.test(number)) || new Set(numbers.map(Number)).size < numbers.length) {
+    throw new CommandError(`--gpus takes numbers of GPUs such as 0,2, each once, not "${gpus}"`);
   }
   const variables: Record<string, string> = {};
   if (cpu) variables.DISTMATH_DEVICE = "cpu";
@@ -110,6 +113,9 @@ function parseVariables(
     if (name === undefined) throw new CommandError(`--env takes NAME=VALUE or NAME, not "${text}"`);
     if (value === undefined && environment[name] === undefined) {
       throw new CommandError(`--env ${name}: there is no variable of this name here; --env ${name}=VALUE gives it one`);
+    }
+    if (Object.hasOwn(variables, name)) {
+      throw new CommandError(`--env ${text}: another option gives ${name} a value; leave out one`);
     }
     variables[name] = value ?? environment[name];
   }
@@ -166,8 +172,8 @@ function argumentsOf(values: RunValues, flags: readonly string[]): string[] {
     ...values.cpu ? ["--cpu"] : [],
     ...variables.flatMap(([name, value]) => ["--env", `${name}=${value}`]),
     ...values["tag-output"] ? ["--tag-output"] : [],
-    ...values.profile === undefined ? [] : ["--profile", values.profile],
-    ...values.mpirun === undefined ? [] : ["--mpirun", values.mpirun],
+    ...values.profile === undefined ? [] : [`--profile=${values.profile}`],
+    ...values.mpirun === undefined ? [] : [`--mpirun=${values.mpirun}`],
     ...flags,
   ];
 }
@@ -207,7 +213,7 @@ function writeBatchFile(
   if (file === "-") return console.log(text.trimEnd());
   const path = userPath(file);
   checkWritable(path, `--${system}`);
-  Deno.writeTextFileSync(path, text);
+  writeText(path, text);
   const start = { sbatch: "sbatch", pbs: "qsub", mpijob: "kubectl create -f" }[system];
   console.log(`wrote ${path}; to start it: ${start} ${quote(file)}`);
 }
@@ -223,8 +229,8 @@ async function runJobOf(
   job: VisibleJob,
 ): Promise<number> {
   if (values.watch) return await runWatched(launcher, job, script, flags);
-  if (values.profile === undefined) return (await runVisibly(launcher, job)).code;
-  const folder = userPath(values.profile);
+  const folder = userFolder(values.profile, "--profile");
+  if (folder === undefined) return (await runVisibly(launcher, job)).code;
   clearProfiles(folder, job.ranks);
   const { code } = await runVisibly(launcher, job);
   console.error(writeMergedProfile(folder, job.ranks));
@@ -242,7 +248,8 @@ export async function run(args: string[]): Promise<number> {
   const variables = parseVariables(values);
   const inspected = values.inspect === undefined ? null : parseRank(values.inspect, ranks);
   const address = scriptOfUser(script);
-  if (values.profile !== undefined && isTest(address)) throw new CommandError("--profile takes a script, not tests");
+  const folder = userFolder(values.profile, "--profile");
+  if (folder !== undefined && isTest(address)) throw new CommandError("--profile takes a script, not tests");
   const system = batchSystems.find((name) => values[name] !== undefined);
   if (system !== undefined) {
     const again = ["-n", String(ranks), ...argumentsOf(values, flags), address, ...rest];
@@ -260,8 +267,8 @@ export async function run(args: string[]): Promise<number> {
   const launcher = await findLauncher(values.mpirun);
   const isFetched = ranks > 1 && !values["dry-run"];
   const ownFlags = isFetched ? await warmCache(address, flags, userPath(".")) : flags;
-  const program = perRank((more) => startScript(address, rest, [...ownFlags, ...more]), {
-    flags: values.profile === undefined ? [] : profileFlags(userPath(values.profile)),
+  const program = perRank(launcher, (more) => startScript(address, rest, [...ownFlags, ...more]), {
+    flags: folder === undefined ? [] : profileFlags(folder),
     only: inspected === null ? undefined : { rank: inspected, flags: ["--inspect-wait=127.0.0.1:9229"] },
   });
   const job = {

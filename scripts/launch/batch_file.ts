@@ -184,12 +184,15 @@ function mpijob({ name, ranks, hosts, timeoutSeconds, gpus, folder, command, ima
         ...timeoutSeconds !== null && { activeDeadlineSeconds: Math.ceil(timeoutSeconds) },
       },
       mpiReplicaSpecs: {
-        Launcher: { replicas: 1, ...pod([container({ name: "launcher", command })]) },
+        Launcher: { replicas: 1, ...pod([container({ name: "launcher", command: command.map(asItIs) })]) },
         Worker: { replicas: Math.ceil(ranks / slots), ...pod([container({ name: "worker", ...resources })]) },
       },
     },
   };
 }
+
+/** A word of a container's command, in which Kubernetes would put variables in place of `$(NAME)`. */
+const asItIs = (word: string) => word.replaceAll("$", "$$$$");
 
 const containerOf = (role: string) => ["spec", "mpiReplicaSpecs", role, "template", "spec", "containers", 0];
 const imageText = /^"[\w.:/@-]+"$/;

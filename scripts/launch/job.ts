@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { pathToFileURL } from "node:url";
 import { removeAbandonedFiles, removeFilesOfDead } from "./abandoned_files.ts";
-import { commandLine, type Launch, type Launcher } from "./launcher.ts";
+import { commandLine, type Launch, type Launcher, rankVariable } from "./launcher.ts";
 import { CommandError, onSignals } from "../terminal.ts";
 import { withPermissions } from "./deno_flags.ts";
 import { runTree, sendSignal, type TreeOptions, type TreeResult } from "./process_tree.ts";
@@ -58,12 +59,17 @@ export function denoRun(script: string, args: readonly string[] = [], flags: rea
   return [Deno.execPath(), "run", ...withPermissions(flags), script, ...args];
 }
 
+/** A path as `deno test` takes it: what it would take for a pattern, as an address. */
+function withoutPattern(file: string): string {
+  return /^\/.*[*?]/s.test(file) ? pathToFileURL(file).href.replaceAll("*", "%2A") : file;
+}
+
 /** The program and first arguments that run a file's tests on a rank, by its path or URL. */
 export function denoTest(file: string, args: readonly string[] = [], flags: readonly string[] = []): string[] {
   // Types are checked by "deno check", once and not on every rank.
   const command = [Deno.execPath(), "test", ...withPermissions(["--no-check", ...flags])];
   const rest = args.length > 0 ? ["--", ...args] : [];
-  if (!/^(https?|jsr|npm):/.test(file)) return [...command, file, ...rest];
+  if (!/^(https?|jsr|npm):/.test(file)) return [...command, withoutPattern(file), ...rest];
   // "deno test" takes files only: each rank makes one on its host, which removes itself when it is read.
   const module = `Deno.removeSync(import.meta.dirname, { recursive: true }); await import(${JSON.stringify(file)});`;
   const make = `folder=$(mktemp -d) && printf %s ${quote(module)} > "$folder/url_test.ts"`;
@@ -75,6 +81,7 @@ export const RANK = "{rank}";
 
 /** A program that starts a rank, by its flags: those of one rank, and those of all others; both may name {@linkcode RANK}. */
 export function perRank(
+  { kind }: Pick<Launcher, "kind">,
   start: (flags: readonly string[]) => readonly string[],
   { flags = [], only }: { flags?: readonly string[]; only?: { rank: number; flags: readonly string[] } | undefined },
 ): readonly string[] {
@@ -88,5 +95,5 @@ export function perRank(
   const script = only === undefined
     ? others
     : `if [ "$rank" = ${only.rank} ]; then exec ${command([...flags, ...own])}; fi; ${others}`;
-  return ["sh", "-c", `rank=\${OMPI_COMM_WORLD_RANK-\${PMI_RANK-$SLURM_PROCID}}; ${script}`];
+  return ["sh", "-c", `rank=$${rankVariable[kind]}; ${script}`];
 }

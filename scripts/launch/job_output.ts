@@ -202,7 +202,7 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
   const end = new JobEnd(job);
   const streams = ["stdout", "stderr"] as const;
   const filters = streams.map(() => new BoilerplateFilter(launcher.kind, end, options.ranks));
-  const tagged = streams.map(() => options.tag ? new TaggedLines(launcher) : null);
+  const tagged = streams.map(() => options.tag ? new TaggedLines(launcher, options.ranks) : null);
   const { onLine, watch } = options;
   const hanging = new AbortController();
   const lost = () => watch?.lost() ?? null;
@@ -230,7 +230,8 @@ export async function runFiltered(launcher: Launcher, options: FilteredOptions):
     for (const line of kept) onLine(streams[i], line, true, rank);
   };
   // Whoever has failed is no more, or has told so.
-  const isWell = () => (watch?.ends() ?? []).length === 0 && areAllAlive(`${TELL_END}=${job}`, options.ranks);
+  const isWell = () =>
+    (watch?.ends() ?? []).length === 0 && areAllAlive(launcher.kind, `${TELL_END}=${job}`, options.ranks);
   const missing = () => end.isCertain ? null : watch?.missing() ?? null;
   const isFailing = () => end.isTold || lost() !== null || (end.isCertain && !isWell()) || missing() !== null;
   using _timer = afterLong(isFailing, () => {

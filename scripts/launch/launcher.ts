@@ -27,6 +27,13 @@ export interface Launcher {
   pmi?: "pmix" | "pmi2";
 }
 
+/** Where each launcher tells a process its rank. One that a rank of another MPI starts leaves the variables of that. */
+export const rankVariable: Record<LauncherKind, string> = {
+  open_mpi: "OMPI_COMM_WORLD_RANK",
+  mpich: "PMI_RANK",
+  slurm: "SLURM_PROCID",
+};
+
 /** A place where a launcher may be. */
 interface Candidate {
   path: string;

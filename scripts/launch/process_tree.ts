@@ -79,9 +79,21 @@ function isTask(process: number): boolean {
 
 const LINE_FEED = 10;
 
+/** A longer part of a line is shown at once. */
+const MOST_PART_BYTES = 1024 * 1024;
+
+/** How a stream is read. */
+interface Reading {
+  showParts: boolean;
+  /** Whether one NUL behind all lines is none of the output's. */
+  mayEndInNul: boolean;
+  /** Waits until there is room for more. */
+  room: () => Promise<void>;
+}
+
 async function readLines(
   stream: ReadableStream<Uint8Array>,
-  { showParts, room }: { showParts: boolean; room: () => Promise<void> },
+  { showParts, mayEndInNul, room }: Reading,
   onLine: (line: string, isComplete: boolean) => void,
 ): Promise<void> {
   let rest: Uint8Array[] = [];
@@ -89,9 +101,9 @@ async function readLines(
   const failure = Promise.withResolvers<never>();
   const flush = () => {
     const text = textOf(joined(rest));
+    if (text === "" || (mayEndInNul && text === "\0")) return;
     rest = [];
-    // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
-    if (!/^\0*$/.test(text)) onLine(text, false);
+    onLine(text, false);
   };
   const flushLater = () => {
     try {
@@ -110,6 +122,7 @@ async function readLines(
         for (const line of lines) onLine(line, true);
       }
       if (end + 1 < chunk.length) rest.push(chunk.subarray(end + 1));
+      if (showParts && lengthOf(rest) > MOST_PART_BYTES) flush();
       if (showParts && rest.length > 0) timer = setTimeout(flushLater, partMilliseconds);
       await room();
     }
@@ -121,6 +134,8 @@ async function readLines(
   }
   flush();
 }
+
+const lengthOf = (parts: readonly Uint8Array[]) => parts.reduce((sum, { length }) => sum + length, 0);
 
 /** Send a signal, unless the process has ended. */
 export function sendSignal(pid: number, signal: Deno.Signal): void {
@@ -200,8 +215,17 @@ export async function runTree({ command, args, env }: CommandLine, options: Tree
         if (!status.success && ending === undefined) killTree(job);
         return status;
       }),
-      readLines(child.stdout, { showParts, room }, (line, isComplete) => onLine("stdout", line, isComplete)),
-      readLines(child.stderr, { showParts, room }, (line, isComplete) => onLine("stderr", line, isComplete)),
+      readLines(
+        child.stdout,
+        { showParts, mayEndInNul: false, room },
+        (line, isComplete) => onLine("stdout", line, isComplete),
+      ),
+      // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
+      readLines(
+        child.stderr,
+        { showParts, mayEndInNul: true, room },
+        (line, isComplete) => onLine("stderr", line, isComplete),
+      ),
     ]);
     await ending;
     return {

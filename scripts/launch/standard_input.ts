@@ -5,21 +5,27 @@
  *
  * @module
  */
-import type { Launch, Launcher } from "./launcher.ts";
+import { type Launch, type Launcher, rankVariable } from "./launcher.ts";
 
 /** What is empty on all hosts. Deno opens it where it was started without an input. */
 const EMPTY = "/dev/null";
 
-/** Has rank 0 open the input anew, where it can be opened. Its end comes to all who have it open. */
-const SCRIPT = `input=$1; shift; [ "\${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 0 ] || input=${EMPTY}; ` +
-  '{ true < "$input"; } 2>/dev/null || exec "$@"; exec "$@" < "$input"';
+/** Has rank 0 open the input anew, where it can be opened, and leave out what was read before. Its end comes to all who have it open. */
+const script = (rank: string) =>
+  `input=$1; read=$2; shift 2; [ "$${rank}" = 0 ] || { input=${EMPTY}; read=0; }; ` +
+  '{ true < "$input"; } 2>/dev/null || exec "$@"; exec < "$input"; [ "$read" = 0 ] || head -c "$read" >/dev/null; exec "$@"';
 
 /** The program of a rank that opens this process's input by itself if it is rank 0; `null` where the launcher may pass it on. */
 export function withOwnInput(launcher: Launcher, { program, hosts }: Launch): readonly string[] | null {
   const isBad = launcher.kind === "mpich" || (launcher.kind === "open_mpi" && Number.parseInt(launcher.version) >= 5);
   const input = isBad ? pathOfInput() : null;
   if (input === null || (hosts !== undefined && input !== EMPTY)) return null;
-  return ["sh", "-c", SCRIPT, "sh", input, ...program];
+  return ["sh", "-c", script(rankVariable[launcher.kind]), "sh", input, String(bytesRead()), ...program];
+}
+
+/** How much of this process's input others have read, who had it before; 0 of what has no positions, as a pipe. */
+function bytesRead(): number {
+  return Number(/^pos:\s*(\d+)/m.exec(Deno.readTextFileSync("/proc/self/fdinfo/0"))?.[1] ?? 0);
 }
 
 /** Where this process's input can be opened anew; `null` for others, and for a terminal, of which the launcher tells the end. */

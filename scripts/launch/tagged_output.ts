@@ -24,10 +24,10 @@ export class TaggedLines {
   /** The beginnings of lines, by rank. */
   readonly #begun = new Map<number, string>();
 
-  /** For the output of a launcher that was given its flags for tags. */
-  constructor(launcher: Pick<Launcher, "kind" | "version">) {
+  /** For the output of a launcher that was given its flags for tags; what names none of these ranks is text. */
+  constructor(launcher: Pick<Launcher, "kind" | "version">, ranks: number) {
     const tag = tagOf(launcher);
-    this.#partsOf = (line) => partsOf(line, tag);
+    this.#partsOf = (line) => partsOf(line, tag, ranks);
     this.#isCut = (text) => launcher.kind === "slurm" && bytesOf(text).length === CUT_BY_SRUN;
   }
 
@@ -66,9 +66,12 @@ function tagOf({ kind, version }: Pick<Launcher, "kind" | "version">): RegExp {
 }
 
 /** A line in parts, at least one. */
-function partsOf(line: string, tag: RegExp): TaggedText[] {
-  const [before, ...tagged] = line.split(tag);
-  const parts: TaggedText[] = [];
-  for (let i = 0; i < tagged.length; i += 2) parts.push({ rank: Number(tagged[i]), text: tagged[i + 1] });
+function partsOf(line: string, tag: RegExp, ranks: number): TaggedText[] {
+  const tags = [...line.matchAll(tag)].filter(([, rank]) => Number(rank) < ranks);
+  const parts = tags.map(({ index, 0: { length }, 1: rank }, i): TaggedText => ({
+    rank: Number(rank),
+    text: line.slice(index + length, tags[i + 1]?.index),
+  }));
+  const before = line.slice(0, tags[0]?.index);
   return before === "" && parts.length > 0 ? parts : [{ rank: null, text: before }, ...parts];
 }

@@ -30,7 +30,7 @@ export type VisibleJob = Omit<JobOptions, "onLine" | "onTimeLimit">;
 export async function runVisibly(launcher: Launcher, job: VisibleJob): Promise<JobResult> {
   const output = new PassedOutput();
   // The script's own output tells what cannot be written.
-  using watch = watchRanks(job.ranks, (text) => output.write("stderr", `${text}\n`, true));
+  using watch = watchRanks(launcher, job.ranks, (text) => output.write("stderr", `${text}\n`, true));
   const tags = { stdout: prefixes(job.ranks, "stdout"), stderr: prefixes(job.ranks, "stderr") };
   let where: string | null = null;
   const { failure, signal: _, ...result } = await runFiltered(launcher, {

@@ -12,6 +12,7 @@ import {
   toldEnds,
   whereRanksAre,
 } from "../../internals.ts";
+import type { Launcher } from "./launcher.ts";
 import { endedRanks } from "./living_ranks.ts";
 import { readOfProcess } from "./processes.ts";
 
@@ -35,8 +36,8 @@ export interface WatchedRanks extends Disposable {
   ends(): readonly ToldEnd[];
 }
 
-/** Call `tell` with what there is to tell of ranks that wait for long, until disposed of. */
-export function watchRanks(ranks: number, tell: (text: string) => void): WatchedRanks {
+/** Call `tell` with what there is to tell of a launcher's ranks that wait for long, until disposed of. */
+export function watchRanks({ kind }: Launcher, ranks: number, tell: (text: string) => void): WatchedRanks {
   const page = ranks > 1 ? makePresencePage() : null;
   if (page === null) {
     return { env: {}, where: () => null, lost: () => null, missing: () => null, ends: () => [], [Symbol.dispose]() {} };
@@ -62,7 +63,7 @@ export function watchRanks(ranks: number, tell: (text: string) => void): Watched
     missing() {
       const [place, waiting] = WAITS_FOR_START.exec(whereRanksAre(page.read(), ranks) ?? "") ?? [];
       // The page tells nothing of ranks without distmath, but that one waits tells that they have not been in MPI.
-      const ended = place === undefined ? [] : endedRanks(page.path, ranks);
+      const ended = place === undefined ? [] : endedRanks(kind, page.path, ranks);
       if (ended.length === 0 || ended.includes(Number(waiting))) return null;
       const how = `it ended before it started MPI, and ${place} for rank ${ended.join(", ")}; have every rank call ` +
         "initialize(), or none";

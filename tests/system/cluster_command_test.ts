@@ -783,6 +783,8 @@ Deno.test("cluster-test refuses wrong arguments with exit code 2", async () => {
       [["--ranks", "1,x", "a_test.ts"], "--ranks takes"],
       [["nothing_test.ts"], "there is no file"],
       [["--filter", "/(/", "passing_test.ts"], "--filter: Invalid regular expression"],
+      [["--filter", "/a(?!b)/", "passing_test.ts"], "--filter: Deno's filters have no (?!, which /a(?!b)/ has"],
+      [["--coverage", "", "passing_test.ts"], '--coverage takes the name of a folder, not ""'],
       [["--shard", "3/2", "passing_test.ts"], '--shard takes I/N with I from 1 to N, not "3/2"'],
       [["--junit", "/nonexistent/a.xml", "passing_test.ts"], "--junit: /nonexistent/a.xml cannot be written: "],
       [["--tap", "a.tap", "--json", ".", "passing_test.ts"], "--json: "],

@@ -273,7 +273,13 @@ Deno.test("run refuses options that it cannot follow, with exit code 2 and a lin
     [["--env", "A B", "ranks.ts"], '--env takes NAME=VALUE or NAME, not "A B"'],
     [["--env", "NOBODY_SETS_IT", "ranks.ts"], "there is no variable of this name here; --env NOBODY_SETS_IT=VALUE"],
     [["--cpu", "--gpus", "0", "ranks.ts"], "take --cpu or --gpus, not both"],
-    [["--gpus", "all", "ranks.ts"], '--gpus takes numbers of GPUs such as 0,2, not "all"'],
+    [["--gpus", "all", "ranks.ts"], '--gpus takes numbers of GPUs such as 0,2, each once, not "all"'],
+    [["--gpus", "0,0", "ranks.ts"], '--gpus takes numbers of GPUs such as 0,2, each once, not "0,0"'],
+    [
+      ["--cpu", "--env", "DISTMATH_DEVICE=gpu", "ranks.ts"],
+      "--env DISTMATH_DEVICE=gpu: another option gives DISTMATH_DEVICE a value; leave out one",
+    ],
+    [["--profile", "", "ranks.ts"], '--profile takes the name of a folder, not ""'],
     [["-n", "2", "--inspect", "2", "ranks.ts"], '--inspect takes a rank from 0 to 1, not "2"'],
     [["--profile", "p", "passing_test.ts"], "--profile takes a script, not tests"],
     [

@@ -33,6 +33,8 @@ testUnderEach(
       [["-n", "1"], 'cat "$0" | "$@"', 12],
       [["-n", "2"], 'cat "$0" | "$@"', 12],
       [["-n", "2"], 'exec "$@" < "$0"', 12],
+      // What was read before is not read again.
+      [["-n", "2"], 'exec < "$0"; head -c 5 >/dev/null; exec "$@"', 7],
       [["-n", "2"], 'exec "$@" < /dev/null', 0],
       [["-n", "2"], 'exec "$@" <&-', 0],
       [["-n", "2", "--hosts", "localhost:2"], 'exec "$@" < /dev/null', 0],
@@ -55,6 +57,56 @@ testUnderEach(
     assertEquals(stdout.trim().split("\n").sort(), ["rank 0 read 5000000 bytes", "rank 1 read 0 bytes"]);
   },
 );
+
+testUnderEach("all bytes are passed on, also where they are NULs alone, and texts that look like tags", async (mpi) => {
+  using folder = temporaryFolder();
+  const script = `${folder.path}/prints.ts`;
+  Deno.writeTextFileSync(
+    script,
+    `Deno.stdout.writeSync(new TextEncoder().encode("a <rank 7>:b [1,7]<stdout>: c\\n"));
+     Deno.stdout.writeSync(new Uint8Array(80));`,
+  );
+  const [text, nuls] = ["a <rank 7>:b [1,7]<stdout>: c\n", "\0".repeat(80)];
+  const [plain, tagged] = [await run(mpi, ["-n", "1", script]), await run(mpi, ["-n", "1", "--tag-output", script])];
+  assertEquals([plain.stdout, plain.stderr], [text + nuls, ""]);
+  assertEquals([tagged.stdout, tagged.stderr], [`[0] ${text}[0] ${nuls}\n`, ""]);
+});
+
+testUnderEach("the ranks of a job inside a rank of another MPI are told apart", async (mpi) => {
+  using folder = temporaryFolder();
+  const outer = mpi.family === "mpich" ? "OMPI_COMM_WORLD_RANK" : "PMI_RANK";
+  const script = 'exec < "$0"; shift; exec "$@"';
+  const input = `${folder.path}/input`;
+  Deno.writeTextFileSync(input, "twelve bytes");
+  const command = [Deno.execPath(), "run", "-A", `${root}scripts/main.ts`, "run", "--mpirun", mpi.mpirun, "-n", "2"];
+  const args = ["-c", script, input, "sh", "env", `${outer}=1`, ...command, `${fixtures}/reads.ts`];
+  const { code, stdout, stderr } = await finish(start("sh", args, { cwd: fixtures }), 30);
+  assertEquals([code, stderr, stdout], [0, "", "rank 0 of 2 read 12 bytes\n"]);
+});
+
+testUnderEach("a test file is run whatever signs its name has", async (mpi) => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/a*b?_test.ts`;
+  Deno.writeTextFileSync(file, 'Deno.test("is run", () => {});');
+  const { code, stdout, stderr } = await run(mpi, ["-n", "1", file]);
+  assertEquals(code, 0, stderr);
+  assertStringIncludes(stdout, "1 passed");
+});
+
+Deno.test("a job file that is the standard output follows what is there, and comes before what is told", async () => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/job.sh`;
+  for (const [i, redirect] of [">", ">>"].entries()) {
+    const program =
+      `exec "$0" run -A ${root}scripts/main.ts run -n 2 --sbatch /dev/stdout ranks.ts ${redirect} ${file}`;
+    const { code, stderr } = await finish(start("sh", ["-c", program, Deno.execPath()], { cwd: fixtures }));
+    assertEquals([code, stderr], [0, ""]);
+    const text = Deno.readTextFileSync(file);
+    assertEquals(text.split("#!/bin/sh\n#SBATCH").length, i + 2, text);
+    assertEquals(text.split("wrote /dev/stdout; to start it: sbatch /dev/stdout\n").length, i + 2, text);
+    assertStringIncludes(text, "#!/bin/sh\n#SBATCH");
+  }
+});
 
 testUnderEach("an argument that is a colon reaches the script", async (mpi) => {
   using folder = temporaryFolder();

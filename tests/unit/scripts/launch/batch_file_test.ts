@@ -131,6 +131,14 @@ Deno.test("an MPIJob fits the operator's schema", () => {
   assert(faults({ spec: {} }, schema).includes("$.spec has no mpiReplicaSpecs"));
 });
 
+Deno.test("the words of an MPIJob's command are those that the container gets", () => {
+  const command = ["deno", "a$$b", "$(HOME)", "$x"];
+  const file = JSON.parse(batchFile("mpijob", { ...job, command }));
+  const [{ command: words }] = file.spec.mpiReplicaSpecs.Launcher.template.spec.containers;
+  // Kubernetes makes $ of $$, and puts a variable in place of $(NAME).
+  assertEquals(words, ["deno", "a$$$$b", "$$(HOME)", "$$x"]);
+});
+
 Deno.test("an MPIJob has a name from which those of its pods and its service can be made", () => {
   const nameOf = (name: string) => JSON.parse(batchFile("mpijob", { ...job, name })).metadata.name;
   assertEquals(nameOf("2_Fields"), "fields");

@@ -22,16 +22,18 @@ Deno.test("withPermissions() permits all, unless flags say what is permitted", (
 
 Deno.test("perRank() gives ranks their own flags", async () => {
   const start = (flags: readonly string[]) => ["echo", ...flags, "it's", RANK];
-  assertEquals(perRank(start, { flags: ["-x"] }), ["echo", "-x", "it's", RANK]);
-  const program = perRank(start, { flags: [`--file=a b ${RANK}`], only: { rank: 1, flags: ["--only"] } });
+  assertEquals(perRank({ kind: "mpich" }, start, { flags: ["-x"] }), ["echo", "-x", "it's", RANK]);
+  // As in a rank of another MPI.
+  const outer = { OMPI_COMM_WORLD_RANK: "7", PMI_RANK: "8", SLURM_PROCID: "9" };
   for (
-    const [variable, rank, words] of [
-      ["OMPI_COMM_WORLD_RANK", "0", "--file=a b 0 it's {rank}\n"],
-      ["PMI_RANK", "1", "--file=a b 1 --only it's {rank}\n"],
-      ["SLURM_PROCID", "2", "--file=a b 2 it's {rank}\n"],
-    ]
+    const [kind, own, words] of [
+      ["open_mpi", { OMPI_COMM_WORLD_RANK: "0" }, "--file=a b 0 it's {rank}\n"],
+      ["mpich", { PMI_RANK: "1" }, "--file=a b 1 --only it's {rank}\n"],
+      ["slurm", { SLURM_PROCID: "2" }, "--file=a b 2 it's {rank}\n"],
+    ] as const
   ) {
-    const { stdout } = await new Deno.Command(program[0], { args: program.slice(1), env: { [variable]: rank } })
+    const program = perRank({ kind }, start, { flags: [`--file=a b ${RANK}`], only: { rank: 1, flags: ["--only"] } });
+    const { stdout } = await new Deno.Command(program[0], { args: program.slice(1), env: { ...outer, ...own } })
       .output();
     assertEquals(new TextDecoder().decode(stdout), words);
   }

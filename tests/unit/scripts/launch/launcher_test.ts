@@ -121,13 +121,15 @@ Deno.test("commandLine() asks for tagged output, and TaggedLines reads it", () =
   assertEquals(commandLine(mpich, launch, machine).args.slice(0, 2), ["-prepend-pattern", "<rank %r>:"]);
   assertEquals(commandLine(intelMpi, launch, machine).args.slice(3, 5), ["-prepend-pattern", "<rank %r>:"]);
 
-  const read = (line: string, launcher: Launcher) => new TaggedLines(launcher).push(line);
+  const read = (line: string, launcher: Launcher) => new TaggedLines(launcher, 13).push(line);
   assertEquals(read("[1,0]<stdout>:    ok 1 - a", openMpi4), [{ rank: 0, text: "    ok 1 - a" }]);
   assertEquals(read("[1,12]<stderr>:   {}", openMpi5), [{ rank: 12, text: "  {}" }]);
   assertEquals(read("<rank 3>:  {}", mpich), [{ rank: 3, text: "  {}" }]);
   assertEquals(read("<rank 3>:", mpich), [{ rank: 3, text: "" }]);
   assertEquals(read("<rank 3>:  {} [1] 2: 3", intelMpi), [{ rank: 3, text: "  {} [1] 2: 3" }]);
   assertEquals(read(" 3:   {} 4: 5", srun), [{ rank: 3, text: "  {} 4: 5" }]);
+  assertEquals(read("[1,0]<stdout>: a [1,13]<stdout>: b", openMpi5), [{ rank: 0, text: "a [1,13]<stdout>: b" }]);
+  assertEquals(read("<rank 13>:a<rank 12>:b", mpich), [{ rank: null, text: "<rank 13>:a" }, { rank: 12, text: "b" }]);
   for (const launcher of [openMpi4, openMpi5, mpich, intelMpi, srun]) {
     assertEquals(read("prterun noticed", launcher), [{ rank: null, text: "prterun noticed" }]);
   }
@@ -142,7 +144,7 @@ Deno.test("TaggedLines joins the parts of a rank's line that those of others lie
       [intelMpi, (rank: number) => `<rank ${rank}>:`],
     ] as const
   ) {
-    const lines = new TaggedLines(launcher);
+    const lines = new TaggedLines(launcher, 3);
     // As launchers pass on what they read: rank 1's line ends first, then the launcher's own, then those of 0 and 2.
     assertEquals(lines.push(`${tag(0)}rank 0${tag(1)}rank 1 is${tag(2)}rank ${tag(1)} done`), [
       { rank: 1, text: "rank 1 is done" },
@@ -160,7 +162,7 @@ Deno.test("TaggedLines joins the parts of a rank's line that those of others lie
 });
 
 Deno.test("TaggedLines joins what srun cuts into lines of 1024 bytes", () => {
-  const lines = new TaggedLines(srun);
+  const lines = new TaggedLines(srun, 2);
   const text = "é".repeat(512);
   assertEquals(lines.push(`0: ${text}`), []);
   assertEquals(lines.push(`1: ${text.slice(1)}`), [{ rank: 1, text: text.slice(1) }]);
