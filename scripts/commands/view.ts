@@ -23,13 +23,19 @@ function pictureOf(path: string): string {
     throw new CommandError(`cannot read ${path}: ${oneLine(error)}`);
   }
   if (/^\s*<(\?xml|!--|!DOCTYPE svg|svg)/.test(text)) return text;
+  const trace = parseTrace(text);
+  if (trace === null) throw new CommandError(`${path} is neither an SVG nor a trace with "traceEvents"`);
+  return traceSvg(trace);
+}
+
+/** The trace that a text is; `null` if it is none. */
+function parseTrace(text: string): Parameters<typeof traceSvg>[0] | null {
   try {
     const trace = JSON.parse(text);
-    if (Array.isArray(trace.traceEvents)) return traceSvg(trace);
+    return Array.isArray(trace?.traceEvents) ? trace : null;
   } catch {
-    // It is no JSON.
+    return null;
   }
-  throw new CommandError(`${path} is neither an SVG nor a trace with "traceEvents"`);
 }
 
 const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };

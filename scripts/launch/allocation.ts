@@ -24,9 +24,9 @@ const HOSTFILE_VARIABLES = [
 
 /** Slurm's allocation that the variables tell of; `null` outside of any. */
 export function findSlurmAllocation(environment: Readonly<Record<string, string>>): Allocation | null {
-  const nodes = environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
-  if (environment.SLURM_JOB_ID === undefined || nodes === undefined) return null;
-  const slots = environment.SLURM_TASKS_PER_NODE ?? environment.SLURM_JOB_CPUS_PER_NODE ?? "1";
+  const nodes = environment.SLURM_JOB_NODELIST || environment.SLURM_NODELIST;
+  if (!environment.SLURM_JOB_ID || !nodes) return null;
+  const slots = environment.SLURM_TASKS_PER_NODE || environment.SLURM_JOB_CPUS_PER_NODE || "1";
   return { system: "Slurm", hosts: slurmHosts(nodes, slots) };
 }
 
@@ -37,10 +37,11 @@ export function findAllocation(
 ): Allocation | null {
   const slurm = findSlurmAllocation(environment);
   if (slurm !== null) return slurm;
-  if (environment.PBS_NODEFILE !== undefined) {
+  if (environment.PBS_NODEFILE) {
     return { system: "PBS", hosts: parseHostfile(readFile(environment.PBS_NODEFILE), environment.PBS_NODEFILE) };
   }
-  const path = HOSTFILE_VARIABLES.map((name) => environment[name]).find((path) => path !== undefined);
+  // By "none" Open MPI is told to read no file.
+  const path = HOSTFILE_VARIABLES.map((name) => environment[name]).find((path) => path && path !== "none");
   return path === undefined ? null : { system: "MPIJob", hosts: parseHostfile(readFile(path), path) };
 }
 
@@ -55,9 +56,9 @@ export function isThisHost(name: string): boolean {
   return name === "localhost" || short(name) === short(hostname());
 }
 
-/** Whether a text is a host, perhaps with its slots: `a`, `a:2`. */
+/** Whether a text is a host, perhaps with its slots: `a`, `a:2`. To launchers `a,b`, `^a` and `-a` are something else. */
 export function isHost(text: string): boolean {
-  return /^[^\s:=]+(:[1-9]\d*)?$/.test(text);
+  return /^[^\s:=,^-][^\s:=,^]*(:[1-9]\d{0,9})?$/.test(text);
 }
 
 /** The name of a host, without its slots. */
@@ -81,22 +82,33 @@ export function evenSlots(hosts: readonly string[]): number | null {
   return rest.every((slots) => slots === first) ? first : null;
 }
 
+/** What a line in a file of hosts looks like. */
+const HOST_LINES = 'a line is "a", "a:2" or "a slots=2"';
+
+/** What Open MPI and Hydra have behind a host's name besides its slots. */
+const OTHER_FIELD = /^(max[_-]slots|ifname|user|binding)=\S+$/;
+
 /**
  * The hosts of a file: a line for each, with its slots as Open MPI (`a slots=2`) or MPICH (`a:2`) has them; a host that
  * comes several times, as in PBS's files, has a slot for each.
  */
 export function parseHostfile(text: string, path: string): string[] {
-  const hosts: string[] = [];
-  for (const line of text.split("\n").map((line) => line.replace(/#.*/, "").trim()).filter(Boolean)) {
-    const [, name, colon, , equals] =
-      /^([^\s:=]+)(?::([1-9]\d*))?(\s+slots\s*=\s*([1-9]\d*))?(\s+max[_-]slots\s*=\s*\d+)?$/.exec(line) ?? [];
-    if (name === undefined) {
-      throw new CommandError(`${path}: "${line}" names no host; a line is "a", "a:2" or "a slots=2"`);
-    }
-    hosts.push(`${name}:${colon ?? equals ?? 1}`);
+  const lines = text.split("\n").map((line) => line.replace(/#.*/, "").trim()).filter(Boolean);
+  if (lines.length === 0) throw new CommandError(`${path} names no hosts; ${HOST_LINES}`);
+  return addUp(lines.map((line) => parseHostLine(line, path)));
+}
+
+function parseHostLine(line: string, path: string): string {
+  const [host, ...fields] = line.replaceAll(/\s*=\s*/g, "=").split(/\s+/);
+  const own = fields.filter((field) => !OTHER_FIELD.test(field));
+  if (!isHost(host) || !own.every((field) => /^slots=[1-9]\d{0,9}$/.test(field))) {
+    throw new CommandError(`${path}: "${line}" names no host; ${HOST_LINES}`);
   }
-  if (hosts.length === 0) throw new CommandError(`${path} names no hosts; a line is "a", "a:2" or "a slots=2"`);
-  return addUp(hosts);
+  const slots = own.map((field) => field.replace("slots=", ":"));
+  if (slots.length > 1 || (slots.length > 0 && host.includes(":"))) {
+    throw new CommandError(`${path}: "${line}" tells the slots twice; ${HOST_LINES}`);
+  }
+  return host + slots.join("");
 }
 
 /** Hosts with all of their slots: one that comes several times has them together. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CommandError } from "../terminal.ts";
@@ -79,14 +80,32 @@ export async function localModules(script: string, flags: readonly string[], fol
 /** Editors write a file in several steps. */
 const settleMilliseconds = 100;
 
+/** A path with the one that it leads to by links. */
+function withTarget(path: string): string[] {
+  try {
+    return [path, Deno.realPathSync(path)];
+  } catch {
+    // It is not there yet.
+    return [path];
+  }
+}
+
+/** The path, or the first folder on the way to it that is not there. */
+function firstMissing(path: string): string {
+  const folder = dirname(path);
+  return folder === path || existsSync(folder) ? path : firstMissing(folder);
+}
+
 /** Waits for a change of one of these files; calls `onChange` at the first one. */
 export function nextChange(files: readonly string[], onChange: () => void): Disposable & { happened: Promise<void> } {
+  const watched = new Set(files.flatMap(withTarget).map(firstMissing));
   // Of folders, since editors put a new file in the place of the old one.
-  const watcher = Deno.watchFs([...new Set(files.map(dirname))], { recursive: false });
-  const watched = new Set(files);
+  const folders = new Set([...watched].map(dirname));
+  const watcher = Deno.watchFs([...folders], { recursive: false });
   const happened = (async () => {
     for await (const { kind, paths } of watcher) {
-      if (kind === "access" || !paths.some((path) => watched.has(path))) continue;
+      const isOurs = (path: string) => watched.has(path) || (kind === "remove" && folders.has(path));
+      if (kind === "access" || !paths.some(isOurs)) continue;
       await new Promise((resolve) => setTimeout(resolve, settleMilliseconds));
       return onChange();
     }

@@ -4,7 +4,7 @@
  * @module
  */
 import { CommandError, parseCount, parseSeconds, userPath } from "../terminal.ts";
-import { addUp, countSlots, findAllocation, hostsOf, isHost, nameOf, parseHostfile } from "./allocation.ts";
+import { addUp, countSlots, findAllocation, hostsOf, isHost, nameOf, parseHostfile, slotsOf } from "./allocation.ts";
 
 /** Where a job runs, and for how long it may. */
 export interface Place {
@@ -43,17 +43,31 @@ export function parsePlace(values: PlaceValues, environment: Record<string, stri
 
 function namedHosts({ hosts, hostfile }: PlaceValues): string[] | null {
   if (hosts !== undefined && hostfile !== undefined) throw new CommandError("take --hosts or --hostfile, not both");
-  if (hostfile !== undefined) return parseHostfile(readText(userPath(hostfile)), hostfile);
+  if (hostfile !== undefined) {
+    return withSlots(parseHostfile(readText(userPath(hostfile)), hostfile), `--hostfile ${hostfile}`);
+  }
   if (hosts === undefined) return null;
   const names = hosts.split(",").map((host) => host.trim()).filter(Boolean);
   if (names.length === 0 || !names.every(isHost)) {
     throw new CommandError(`--hosts takes a list such as a:2,b:2, not "${hosts}"`);
   }
-  return new Set(names.map(nameOf)).size < names.length ? addUp(names) : names;
+  return withSlots(new Set(names.map(nameOf)).size < names.length ? addUp(names) : names, `--hosts ${hosts}`);
+}
+
+/** Hosts that have as many slots as a job can have ranks. */
+function withSlots<T extends readonly string[]>(hosts: T, source: string): T {
+  const slots = countSlots(hosts);
+  if (hosts.length > 0 && hosts.every((host) => slotsOf(host) > 0) && slots < 2 ** 31) return hosts;
+  throw new CommandError(
+    `${source}: there are ${slots} slots; each host has at least 1, and all together have fewer than 2^31; ` +
+      "name others by --hosts",
+  );
 }
 
 function readAllocation(environment: Record<string, string>) {
-  return findAllocation(environment, readText);
+  const allocation = findAllocation(environment, readText);
+  if (allocation !== null) withSlots(allocation.hosts, `the allocation of ${allocation.system}`);
+  return allocation;
 }
 
 function readText(path: string): string {

@@ -54,44 +54,46 @@ function stacksOf({ nodes }: CpuProfile): Map<number, readonly number[]> {
 }
 
 /** The calls of one rank, each from the first of the samples that it is on to the last. */
-export function callsOf(profile: CpuProfile, rank: number): TraceEvent[] {
+export function* callsOf(profile: CpuProfile, rank: number): Generator<TraceEvent> {
   const stacks = stacksOf(profile);
   const frames = new Map(profile.nodes.map(({ id, callFrame }) => [id, callFrame]));
-  const events: TraceEvent[] = [];
   const open: { id: number; ts: number }[] = [];
   let now = profile.startTime;
-  const close = (depth: number) => {
-    while (open.length > depth) {
-      const { id, ts } = open.pop()!;
+  const closed = (depth: number) =>
+    open.splice(depth).reverse().map(({ id, ts }): TraceEvent => {
       const { functionName, url, lineNumber } = frames.get(id)!;
       const name = functionName || "(anonymous)";
       const args = { source: url === "" ? "native" : `${url}:${lineNumber + 1}` };
-      events.push({ name, ph: "X", pid: rank, tid: 0, ts, dur: now - ts, args });
-    }
-  };
-  profile.samples.forEach((sample, i) => {
+      return { name, ph: "X", pid: rank, tid: 0, ts, dur: now - ts, args };
+    });
+  for (const [i, sample] of profile.samples.entries()) {
     now += profile.timeDeltas[i];
     const stack = stacks.get(sample) ?? [];
     const common = stack.findIndex((id, depth) => open[depth]?.id !== id);
-    close(common < 0 ? stack.length : common);
+    yield* closed(common < 0 ? stack.length : common);
     for (const id of stack.slice(open.length)) open.push({ id, ts: now });
-  });
-  close(0);
-  return events;
+  }
+  yield* closed(0);
 }
 
-/** One trace of the profiles of all ranks. */
-export function mergeProfiles(profiles: ReadonlyMap<number, CpuProfile>): { traceEvents: TraceEvent[] } {
-  const traceEvents = [...profiles].flatMap(([rank, profile]): TraceEvent[] => [
-    { name: "process_name", ph: "M", pid: rank, tid: 0, args: { name: `rank ${rank}` } },
-    { name: "process_sort_index", ph: "M", pid: rank, tid: 0, args: { sort_index: rank } },
-    ...callsOf(profile, rank),
-  ]);
-  return { traceEvents };
+/** The events of one rank in the trace of all. */
+function* eventsOf(profile: CpuProfile, rank: number): Generator<TraceEvent> {
+  yield { name: "process_name", ph: "M", pid: rank, tid: 0, args: { name: `rank ${rank}` } };
+  yield { name: "process_sort_index", ph: "M", pid: rank, tid: 0, args: { sort_index: rank } };
+  yield* callsOf(profile, rank);
 }
 
-/** Deno's flags that have a rank write its profile into a folder. */
+/**
+ * Deno's flags that have a rank write its profile into a folder.
+ *
+ * @throws {CommandError} if ranks would take their numbers for a part of the folder's name.
+ */
 export function profileFlags(folder: string): string[] {
+  if (folder.includes(RANK)) {
+    throw new CommandError(
+      `--profile takes one folder for all ranks, not "${folder}"; leave out ${RANK}: the files in it are numbered`,
+    );
+  }
   return ["--cpu-prof", `--cpu-prof-dir=${folder}`, `--cpu-prof-name=rank-${RANK}.cpuprofile`];
 }
 
@@ -120,21 +122,50 @@ export function clearProfiles(folder: string, ranks: number): void {
   }
 }
 
+/** The profile of a rank; `null` if there is none that is whole. */
+function readProfile(folder: string, rank: number): CpuProfile | null {
+  try {
+    return JSON.parse(Deno.readTextFileSync(profileFile(folder, rank)));
+  } catch (error) {
+    // A rank that was killed while it wrote leaves half of one.
+    if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+/** So many characters are written at once. */
+const MOST_CHARACTERS = 2 ** 20;
+
+/** Append events to a trace a part at a time: all of them may be longer than a string can be. */
+function appendEvents(file: string, events: Iterable<TraceEvent>, isFirst: boolean): void {
+  let separator = isFirst ? "" : ",\n";
+  let text = "";
+  const append = () => Deno.writeTextFileSync(file, text, { append: true });
+  for (const event of events) {
+    text += separator + JSON.stringify(event);
+    separator = ",\n";
+    if (text.length < MOST_CHARACTERS) continue;
+    append();
+    text = "";
+  }
+  append();
+}
+
 /** Write `trace.json` out of the ranks' profiles; returns the line that tells of it. */
 export function writeMergedProfile(folder: string, ranks: number): string {
-  const profiles = new Map<number, CpuProfile>();
+  const file = `${folder}/trace.json`;
+  const missing: number[] = [];
+  Deno.writeTextFileSync(file, '{"traceEvents":[');
   for (let rank = 0; rank < ranks; rank++) {
-    try {
-      profiles.set(rank, JSON.parse(Deno.readTextFileSync(profileFile(folder, rank))));
-    } catch (error) {
-      // A rank that was killed while it wrote leaves half of one.
-      if (!(error instanceof Deno.errors.NotFound || error instanceof SyntaxError)) throw error;
-    }
+    const profile = readProfile(folder, rank);
+    if (profile === null) missing.push(rank);
+    else appendEvents(file, eventsOf(profile, rank), missing.length === rank);
   }
-  const missing = Array.from({ length: ranks }, (_, rank) => rank).filter((rank) => !profiles.has(rank));
-  if (profiles.size > 0) Deno.writeTextFileSync(`${folder}/trace.json`, JSON.stringify(mergeProfiles(profiles)));
+  Deno.writeTextFileSync(file, "]}", { append: true });
+  if (missing.length === ranks) {
+    Deno.removeSync(file);
+    return `no rank has written a profile into ${folder}`;
+  }
   const without = missing.length === 0 ? "" : `; none was written by rank ${missing.join(", ")}`;
-  return profiles.size === 0
-    ? `no rank has written a profile into ${folder}`
-    : `profiles of the ranks, side by side: ${folder}/trace.json (for ui.perfetto.dev)${without}`;
+  return `profiles of the ranks, side by side: ${file} (for ui.perfetto.dev)${without}`;
 }

@@ -377,7 +377,9 @@ export async function remove(set: Pick<NativeSet, "folder">): Promise<boolean> {
   return await writing("remove", dirname(folder), async () => {
     using _lock = await lockFolder(folder);
     const isInstalled = readRecord(folder) !== null;
-    for (const path of paths) removeFolder(path);
+    // The folder may be a link to one on another disk.
+    const linked = isInstalled ? [Deno.realPathSync(folder)] : [];
+    for (const path of [...linked, ...paths]) removeFolder(path);
     return isInstalled;
   });
 }

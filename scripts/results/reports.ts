@@ -22,7 +22,7 @@ function printable(text: string): string {
 const LINE_BREAK = /\r\n?|\n/g;
 
 /** Text for XML. */
-function xml(text: string): string {
+export function xml(text: string): string {
   return printable(text).replace(/[&<>"]/g, (sign) => escapes[sign]);
 }
 
@@ -107,7 +107,7 @@ export function tap(files: readonly FileResult[]): string {
     if (outcome === "passed") {
       return failedBefore === undefined ? [point] : [point, "  ---", ...block("failedBefore", failedBefore), "  ..."];
     }
-    if (!isBad) return [`${point} # SKIP ${reasonOf(test).replaceAll(LINE_BREAK, " ")}`];
+    if (!isBad) return [`${point} # SKIP ${printable(reasonOf(test)).replaceAll(LINE_BREAK, " ")}`];
     const message = outcome === "failed" ? details : reasonOf(test);
     return [
       point,

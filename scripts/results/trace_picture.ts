@@ -3,10 +3,11 @@
  *
  * @module
  */
+import { xml } from "./reports.ts";
 
 /** An event of a trace, as far as it is drawn. */
 export interface DrawnEvent {
-  name: string;
+  name?: string;
   ph: string;
   pid: number | string;
   tid: number | string;
@@ -20,14 +21,15 @@ interface Call extends Required<Pick<DrawnEvent, "name" | "ts" | "dur">> {
   depth: number;
 }
 
+/** A call as a trace has it. */
+type TimedEvent = DrawnEvent & Pick<Call, "ts" | "dur">;
+
 const [width, leastMargin, rowHeight, letterWidth, narrowest] = [1600, 120, 16, 6.2, 0.5];
-const escapes: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-const xml = (text: string) => text.replaceAll(/[&<>"]/g, (sign) => escapes[sign]);
 
 /** The calls of a lane with their depths. */
-function nest(events: readonly DrawnEvent[]): Call[] {
+function nest(events: readonly TimedEvent[]): Call[] {
   const open: number[] = [];
-  return events.map(({ name, ts = 0, dur = 0 }) => ({ name, ts, dur }))
+  return events.map(({ name = "", ts, dur }) => ({ name: String(name), ts, dur }))
     .sort((a, b) => a.ts - b.ts || b.dur - a.dur)
     .map((call) => {
       while (open.length > 0 && open.at(-1)! <= call.ts) open.pop();
@@ -43,14 +45,17 @@ function colorOf(name: string): string {
   return `hsl(${hash} 55% 72%)`;
 }
 
+const isCall = (event: DrawnEvent): event is TimedEvent =>
+  event.ph === "X" && typeof event.ts === "number" && typeof event.dur === "number";
+
 /** Draw a trace. What is narrower than half a pixel is left out, and text that does not fit its box. */
 export function traceSvg(trace: { traceEvents: readonly DrawnEvent[] }): string {
-  const calls = trace.traceEvents.filter(({ ph, ts, dur }) => ph === "X" && ts !== undefined && dur !== undefined);
-  const starts = calls.map(({ ts }) => ts!);
-  const begin = starts.reduce((least, ts) => Math.min(least, ts), Infinity);
-  const end = calls.reduce((most, { ts, dur }) => Math.max(most, ts! + dur!), -Infinity);
+  const events = trace.traceEvents.filter((event) => typeof event === "object" && event !== null);
+  const calls = events.filter(isCall);
+  const begin = calls.reduce((least, { ts }) => Math.min(least, ts), Infinity);
+  const end = calls.reduce((most, { ts, dur }) => Math.max(most, ts + dur), -Infinity);
   const namesOf = (kind: string, keyOf: (event: DrawnEvent) => string) =>
-    new Map(trace.traceEvents.filter(({ name }) => name === kind).map((e) => [keyOf(e), String(e.args?.name)]));
+    new Map(events.filter(({ name }) => name === kind).map((e) => [keyOf(e), String(e.args?.name)]));
   const processes = namesOf("process_name", ({ pid }) => `${pid}`);
   const threads = namesOf("thread_name", ({ pid, tid }) => `${pid} ${tid}`);
   const lanes = Map.groupBy(calls, ({ pid, tid }) => `${pid} ${tid}`);

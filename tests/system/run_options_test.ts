@@ -149,6 +149,31 @@ for (const mpi of launchers) {
   });
 }
 
+Deno.test("run --watch waits for a module in a folder that is not there yet", async () => {
+  using folder = temporaryFolder();
+  const { path } = folder;
+  Deno.writeTextFileSync(`${path}/a.ts`, 'import "./lib/deep/b.ts"; setTimeout(() => {}, 60_000);');
+  const child = startMain(["run", "--mpirun", mpirun, "-n", "1", "--watch", "a.ts"], { cwd: path });
+  let stderr = "";
+  const told = (async () => {
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream())) {
+      const isFirst = !stderr.includes("starts again after a change");
+      stderr += text;
+      if (!isFirst || !stderr.includes("starts again after a change")) continue;
+      Deno.mkdirSync(`${path}/lib/deep`, { recursive: true });
+      Deno.writeTextFileSync(`${path}/lib/deep/b.ts`, 'console.log("mended");');
+    }
+  })();
+  let stdout = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    stdout += text;
+    if (stdout.includes("mended")) child.kill("SIGINT");
+  }
+  await told;
+  assertEquals([(await child.status).code, stdout.trim()], [130, "mended"], stderr);
+  assertMatch(stderr, /^error: Module not found "file:.*\/lib\/deep\/b\.ts"/);
+});
+
 Deno.test("Ctrl-C ends run --watch also while it is ending the job for a change", async () => {
   using folder = temporaryFolder();
   const [mpirun, script] = [`${folder.path}/mpirun`, `${folder.path}/a.ts`];
@@ -292,6 +317,8 @@ Deno.test("run refuses options that it cannot follow, with exit code 2 and a lin
       "make the folder /nonexistent, or name another file",
     ],
     [["--hostfile", "/nonexistent", "ranks.ts"], "the file of hosts /nonexistent cannot be read"],
+    [["--hosts", "localhost:4294967298", "ranks.ts"], "--hosts localhost:4294967298: there are 4294967298 slots; each"],
+    [["--profile", "p/{rank}", "ranks.ts"], `--profile takes one folder for all ranks, not "${fixtures}/p/{rank}"`],
   ];
   for (const [args, message] of cases) {
     const { code, stdout, stderr } = await run(args);

@@ -4,7 +4,8 @@ import { main, root, startMain, temporaryFolder } from "./command.ts";
 
 Deno.test("view shows a trace or an SVG on a page of this machine until Ctrl-C", async () => {
   using folder = temporaryFolder();
-  const trace = { traceEvents: [{ name: "a call", ph: "X", pid: 0, tid: 0, ts: 0, dur: 5 }] };
+  const call = { name: "a call", ph: "X", pid: 0, tid: 0, ts: 0, dur: 5 };
+  const trace = { traceEvents: [call, { ...call, name: undefined, ts: 5 }] };
   Deno.writeTextFileSync(`${folder.path}/a&b.json`, JSON.stringify(trace));
   Deno.writeTextFileSync(`${folder.path}/a.svg`, '<!-- of any program -->\n<svg xmlns="http://www.w3.org/2000/svg"/>');
   for (const [file, title, content] of [["a&b.json", "a&amp;b.json", "a call"], ["a.svg", "a.svg", "\n<svg xmlns"]]) {

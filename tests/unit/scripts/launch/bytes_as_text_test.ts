@@ -1,7 +1,8 @@
 /** Bytes as text, and back. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { bytesOf, textOf } from "../../../../scripts/launch/bytes_as_text.ts";
+import { CommandError } from "../../../../scripts/terminal.ts";
 
 /** Bytes among which those of characters, whole and cut, are frequent. */
 const bytes = fc.array(
@@ -30,4 +31,19 @@ Deno.test("what is well-formed reads as any decoder reads it, also beside what i
 
 Deno.test("a byte order mark stays", () => {
   assertEquals(textOf(Uint8Array.of(0xef, 0xbb, 0xbf, 0x61)), "\ufeffa");
+});
+
+Deno.test("what is no UTF-8 takes no more than moments, however much it is", () => {
+  for (const byte of [0xff, 0x80, 0xe6]) {
+    const bytes = new Uint8Array(4 << 20).map((_, i) => i % 3 === 0 ? byte : 0xff);
+    const start = performance.now();
+    const again = bytesOf(textOf(bytes));
+    const milliseconds = performance.now() - start;
+    assert(again.length === bytes.length && again.every((value, i) => value === bytes[i]));
+    assert(milliseconds < 10_000, `${milliseconds} ms`);
+  }
+});
+
+Deno.test("more bytes than a string can have are refused in words", () => {
+  assertThrows(() => textOf(new Uint8Array(2 ** 29)), CommandError, "a line of output has more than 536870888 bytes");
 });

@@ -1,5 +1,5 @@
-import { assertEquals, assertRejects } from "@std/assert";
-import { localModules, warmCache } from "../../../../scripts/launch/modules.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { localModules, nextChange, warmCache } from "../../../../scripts/launch/modules.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
 /** A script that imports a file by a name of an import map, and another one without its ending. */
@@ -43,4 +43,45 @@ Deno.test("localModules() finds the files that ranks will, and refuses a script 
     CommandError,
     "--watch: http://127.0.0.1:9/a.ts imports no file of this machine",
   );
+});
+
+/** Whether a change is seen of these files of a folder. */
+async function isSeen(files: string[], change: () => void): Promise<boolean> {
+  let isCalled = false;
+  using next = nextChange(files, () => isCalled = true);
+  change();
+  await Promise.race([next.happened, new Promise((resolve) => setTimeout(resolve, 5000))]);
+  return isCalled;
+}
+
+Deno.test("nextChange() sees changes of what a link leads to, and of the link", async () => {
+  using folder = project();
+  const { path } = folder;
+  Deno.mkdirSync(`${path}/elsewhere`);
+  Deno.writeTextFileSync(`${path}/elsewhere/real.ts`, "");
+  Deno.symlinkSync("elsewhere/real.ts", `${path}/link.ts`);
+  assert(await isSeen([`${path}/link.ts`], () => Deno.writeTextFileSync(`${path}/elsewhere/real.ts`, "1")));
+  assert(await isSeen([`${path}/link.ts`], () => Deno.removeSync(`${path}/link.ts`)));
+});
+
+Deno.test("nextChange() waits for folders that are not there yet, and sees them go", async () => {
+  using folder = project();
+  const { path } = folder;
+  const file = `${path}/lib/deep/b.ts`;
+  assert(await isSeen([file], () => Deno.mkdirSync(`${path}/lib/deep`, { recursive: true })));
+  assert(await isSeen([file], () => Deno.writeTextFileSync(file, "")));
+  assert(await isSeen([file], () => Deno.renameSync(`${path}/lib/deep`, `${path}/lib/other`)));
+  Deno.renameSync(`${path}/lib/other`, `${path}/lib/deep`);
+  assert(await isSeen([file], () => Deno.removeSync(`${path}/lib`, { recursive: true })));
+});
+
+Deno.test("nextChange() takes no notice of other files", async () => {
+  using folder = project();
+  const { path } = folder;
+  using next = nextChange([`${path}/a.ts`, `${path}/lib/b.ts`], () => {
+    throw new Error("none of these has changed");
+  });
+  Deno.writeTextFileSync(`${path}/mapped.ts`, "");
+  Deno.readTextFileSync(`${path}/a.ts`);
+  await Promise.race([next.happened, new Promise((resolve) => setTimeout(resolve, 500))]);
 });

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import {
@@ -5,6 +6,7 @@ import {
   checkSpace,
   explainPip,
   isInstalled,
+  remove,
   setFolder,
   versionOf,
 } from "../../../../scripts/native/install.ts";
@@ -173,6 +175,27 @@ Deno.test("an install of other pins, or of which other files were kept, is not t
       const record = { ...wanted, packages: [], bytes: 0, ...version as object };
       Deno.writeTextFileSync(`${setFolder(sets.cpu)}/distmath.json`, JSON.stringify(record));
       assertEquals(await isInstalled(sets.cpu), expected, JSON.stringify(version));
+    }
+  } finally {
+    if (before === undefined) Deno.env.delete("DISTMATH_NATIVE");
+    else Deno.env.set("DISTMATH_NATIVE", before);
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("remove() removes an install behind a link, and nothing else behind one", async () => {
+  const [folder, before] = [Deno.makeTempDirSync(), Deno.env.get("DISTMATH_NATIVE")];
+  Deno.env.set("DISTMATH_NATIVE", `${folder}/native`);
+  try {
+    const link = setFolder(sets.cpu);
+    for (const [record, isInstalled] of [['{ "packages": [], "bytes": 0 }', true], ["", false]] as const) {
+      Deno.mkdirSync(`${folder}/native`, { recursive: true });
+      Deno.mkdirSync(`${folder}/elsewhere/lib`, { recursive: true });
+      Deno.writeTextFileSync(`${folder}/elsewhere/distmath.json`, record);
+      Deno.symlinkSync(`${folder}/elsewhere`, link);
+      assertEquals(await remove(sets.cpu), isInstalled);
+      assertEquals([...Deno.readDirSync(`${folder}/native`)], []);
+      assertEquals(existsSync(`${folder}/elsewhere`), !isInstalled);
     }
   } finally {
     if (before === undefined) Deno.env.delete("DISTMATH_NATIVE");

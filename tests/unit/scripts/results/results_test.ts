@@ -510,6 +510,9 @@ Deno.test("tap() indents every line of output, whatever ends it", () => {
   const [, , point, , , ...block] = tap([{ file: "f", ranks: 1, tests, seconds: 1 }]).split("\n");
   assertEquals(point, "not ok 1 - f on 1 rank: a b");
   assertEquals(block.slice(0, 3), ["    50%", "    100%", "    no\u0085"]);
+  const skipped: MergedTest = { name: "a", outcome: "skipped", failedRanks: [], details: "no\x07\nGPU\x1b[0m" };
+  const [, , skip] = tap([{ file: "f", ranks: 1, tests: [skipped], seconds: 1 }]).split("\n");
+  assertEquals(skip, "ok 1 - f on 1 rank: a # SKIP no GPU[0m");
 });
 
 Deno.test("summary() counts, and names other outcomes only if there are any; what did not run is no success", () => {

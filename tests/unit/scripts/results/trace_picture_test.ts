@@ -50,3 +50,14 @@ Deno.test("traceSvg() leaves room for the longest title of a lane", () => {
   const [x] = [...svg.matchAll(/<rect x="([\d.]+)"/g)].map((match) => Number(match[1]));
   assert(x >= 4 + 6 * `rank 0, ${title}`.length, svg);
 });
+
+Deno.test("traceSvg() draws calls without a name, and leaves out what is no event and what XML cannot have", () => {
+  const { name: _, ...nameless } = call("", 0, 0, 1000);
+  const named = { name: "process_name", ph: "M", pid: 0, tid: 0, args: { name: "rank\x1b 0" } };
+  const odd = [null, 1, { ...call("text", 0, 0, 1), ts: "1", dur: "2" }] as unknown as DrawnEvent[];
+  const svg = traceSvg({ traceEvents: [...odd, named, nameless, call("a\x01\ufffe", 0, 2000, 1000)] });
+  assertEquals([...svg.matchAll(/<title>([^<]*)/g)].map(([, title]) => title), [": 1.000 ms", "a: 1.000 ms"]);
+  assertEquals(/<text class="lane"[^>]*>([^<]*)/.exec(svg)?.[1], "rank 0");
+  // deno-lint-ignore no-control-regex
+  assert(!/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe]/.test(svg));
+});
