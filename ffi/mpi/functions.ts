@@ -64,7 +64,6 @@ export const MPI_FUNCTIONS = {
   MPI_Allgatherv: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */],
   MPI_Allgatherv_in_place: ["address" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int displs[] */, "handle" /* recvtype */, "handle" /* comm */],
   MPI_Alltoall: ["buffer" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
-  MPI_Alltoall_in_place: ["address" /* void* sendbuf */, "int" /* sendcount */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "int" /* recvcount */, "handle" /* recvtype */, "handle" /* comm */],
   MPI_Alltoallv: ["buffer" /* void* sendbuf */, "buffer" /* int sendcounts[] */, "buffer" /* int sdispls[] */, "handle" /* sendtype */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int rdispls[] */, "handle" /* recvtype */, "handle" /* comm */],
   MPI_Alltoallw: ["buffer" /* void* sendbuf */, "buffer" /* int sendcounts[] */, "buffer" /* int sdispls[] */, "buffer" /* MPI_Datatype sendtypes[] */, "buffer" /* void* recvbuf */, "buffer" /* int recvcounts[] */, "buffer" /* int rdispls[] */, "buffer" /* MPI_Datatype recvtypes[] */, "handle" /* comm */],
 

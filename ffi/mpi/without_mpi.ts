@@ -184,7 +184,11 @@ function share(
   answer: Answer,
 ): Uint8Array {
   if (group.ranks.length === 1) return [answer([part])].flat()[0];
-  if (!isWorld(group)) refuse(`${functionName} among some of the ranks`);
+  if (!isWorld(group)) {
+    refuse(
+      `${functionName} among ${group.ranks.length < star!.size ? "some of the ranks" : "all ranks in another order"}`,
+    );
+  }
   const statement = [MPI_FUNCTION_NAMES.indexOf(functionName), group.id, ...numbers];
   return exchange(star!, statement, part, answer, describe);
 }
@@ -300,7 +304,7 @@ function place(
 ): number {
   let at = 0;
   counts.forEach((count, rank) => {
-    into.set(blocks.subarray(at, at + count * bytes), displacements[rank] * bytes);
+    if (count > 0) into.set(blocks.subarray(at, at + count * bytes), displacements[rank] * bytes);
     at += count * bytes;
   });
   return 0;
@@ -322,8 +326,37 @@ function allGatherV(
   const into = bytesOf(receive, receive.byteLength);
   const own = displacements[group.ranks.indexOf(star!.rank)] * bytes;
   const part = typeof send === "bigint" ? into.slice(own, own + count * bytes) : bytesOf(send, count * bytes);
-  const all = gather(name, group, [counts.reduce((sum, one) => sum + one, 0), Number(type)], part);
+  const total = counts.reduce((sum, one) => sum + one, 0);
+  const all = share(name, group, [total, Number(type)], joinParts([countBytes(counts), part]), (parts) => {
+    const expected = parts.map((part) => countsIn(part, 0, parts.length));
+    checkCounts(name, expected, (from) => expected[from][from], "Pass the same counts on all ranks.");
+    return joinParts(parts.map((part, from) => part.subarray(part.length - expected[from][from] * bytes)));
+  });
   return place(all, into, counts, displacements, bytes);
+}
+
+const countBytes = (counts: Int32Array) => bytesOf(counts, counts.byteLength);
+
+/** The list of counts that begins at a byte of a part. */
+function countsIn(part: Uint8Array, start: number, ranks: number): Int32Array {
+  return new Int32Array(part.slice(start, start + ranks * Int32Array.BYTES_PER_ELEMENT).buffer);
+}
+
+/** @throws {RangeError} if a rank expects another number of entries from one than that has for it. */
+function checkCounts(
+  name: MpiFunctionName,
+  expected: readonly Int32Array[],
+  sent: (from: number, to: number) => number,
+  advice: string,
+): void {
+  expected.forEach((counts, to) =>
+    counts.forEach((count, from) => {
+      if (sent(from, to) === count) return;
+      throw new RangeError(
+        `${name}: rank ${from} has ${sent(from, to)} entries for rank ${to}, which expects ${count} from it. ${advice}`,
+      );
+    })
+  );
 }
 
 /** Blocks for each rank, from each: the hub sorts them. */
@@ -345,22 +378,26 @@ function allToAllV(
   const blockOf = (whole: Uint8Array, count: number, displacement: number) =>
     whole.subarray(displacement * bytes, (displacement + count) * bytes);
   const blocks = Array.from(sendCounts, (count, rank) => blockOf(from, count, sendDisplacements[rank]));
-  const lengths = new Uint8Array(Float64Array.from(blocks, ({ length }) => length).buffer);
-  const received = share(name, groupOf(handle), [0, Number(type)], joinParts([lengths, ...blocks]), sortBlocks);
+  const part = joinParts([countBytes(sendCounts), countBytes(receiveCounts), ...blocks]);
+  const received = share(name, groupOf(handle), [0, Number(type)], part, (parts) => sortBlocks(name, parts, bytes));
   return place(received, into, receiveCounts, receiveDisplacements, bytes);
 }
 
-/** Of each part, which begins with the lengths of its blocks, the n-th block for rank n. */
-function sortBlocks(parts: readonly Uint8Array[]): Uint8Array[] {
+/** Of each part, which begins with what it has for each rank and expects of each, the n-th block for rank n. */
+function sortBlocks(name: MpiFunctionName, parts: readonly Uint8Array[], bytes: number): Uint8Array[] {
+  const ranks = parts.length;
+  const head = ranks * Int32Array.BYTES_PER_ELEMENT;
+  const sent = parts.map((part) => countsIn(part, 0, ranks));
+  const expected = parts.map((part) => countsIn(part, head, ranks));
+  checkCounts(name, expected, (from, to) => sent[from][to], "Have its receiveCounts be what the others send to it.");
   const found: Uint8Array[][] = parts.map(() => []);
-  for (const part of parts) {
-    const lengths = new Float64Array(part.slice(0, parts.length * Float64Array.BYTES_PER_ELEMENT).buffer);
-    let at = lengths.byteLength;
-    lengths.forEach((length, rank) => {
-      found[rank].push(part.subarray(at, at + length));
-      at += length;
+  parts.forEach((part, from) => {
+    let at = 2 * head;
+    sent[from].forEach((count, to) => {
+      found[to].push(part.subarray(at, at + count * bytes));
+      at += count * bytes;
     });
-  }
+  });
   return found.map(joinParts);
 }
 

@@ -6,7 +6,7 @@
 import { receiveSome, sendAll } from "./sockets.ts";
 
 /** Changes with whatever ranks tell each other, so that releases that do not fit refuse each other. */
-const MARK = new TextEncoder().encode("distmat1");
+const MARK = new TextEncoder().encode("distmat2");
 const HEAD_BYTES = MARK.length + 4;
 const MOST_BYTES = 2 ** 24;
 
@@ -56,7 +56,8 @@ export class FrameReader {
     if (bytes.length < HEAD_BYTES + length) return "nothing";
     this.#bytes = bytes.slice(HEAD_BYTES + length);
     try {
-      return { value: JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length))) };
+      const value = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length)));
+      return typeof value === "object" && value !== null ? { value } : "strange";
     } catch {
       return "strange";
     }

@@ -29,8 +29,8 @@ import {
   type ScatterOptions,
   type ScatterVOptions,
 } from "./communicator_options.ts";
-import { checkedParts, checkedTotal, checkOwnPart, equalPart, type Parts } from "./counts.ts";
-import { type Element, elementOf, lengthOf, newLike, type NumericArray } from "./elements.ts";
+import { checkedParts, checkedTotal, checkOwnPart, equalPart, type Parts, receivedParts } from "./counts.ts";
+import { copyOf, type Element, elementOf, entriesFrom, lengthOf, newLike, type NumericArray } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { ReductionMethods } from "./reduction_methods.ts";
 import { Request } from "./request.ts";
@@ -82,7 +82,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const { element, length } = checkedArray(this, "gatherV", "send", send, options, OptionKeys.gatherVRoot);
     const root = checkedRoot(this, "gatherV", options.root);
     const isRoot = this.rank === root;
-    const parts = isRoot ? checkedParts("gatherV", this.size, options.counts, options.displacements) : null;
+    const parts = isRoot ? receivedParts("gatherV", this.size, options.counts, options.displacements) : null;
     if (parts) checkOwnPart("gatherV", this.rank, parts.counts, length);
     const into = parts ? options.into ?? newLike(send, parts.extent) : null;
     if (parts && into) checkInto("gatherV", into, send, parts.extent);
@@ -165,7 +165,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     options: GatherVOptions<T>,
   ): { element: Element; length: number; into: T; written: NumericArray; parts: Parts; isInPlace: boolean } {
     const { element, length } = checkedArray(this, method, "send", send, options, OptionKeys.gatherV);
-    const parts = checkedParts(method, this.size, options?.counts, options?.displacements);
+    const parts = receivedParts(method, this.size, options?.counts, options?.displacements);
     checkOwnPart(method, this.rank, parts.counts, length);
     const into = options.into ?? newLike(send, parts.extent);
     const isInPlace = isPartOf(into, send, parts.displacements[this.rank]);
@@ -174,7 +174,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
     if (this.size > 1 || start === 0) return { element, length, into, written: into, parts, isInPlace };
     // With one rank MPICH up to 4.0.3 and Intel MPI write to the beginning of the array, wherever the part begins.
     const own = { counts: parts.counts, displacements: Int32Array.of(0), extent: parts.counts[0] };
-    return { element, length, into, written: into.subarray(start), parts: own, isInPlace };
+    return { element, length, into, written: entriesFrom(into, start), parts: own, isInPlace };
   }
 
   /** Give each rank one of the root's equal parts, into `into`. Ranks other than the root pass `null`. Source: MPI_Scatter. */
@@ -235,9 +235,9 @@ export abstract class CollectiveMethods extends ReductionMethods {
     const { symbols, constants } = startMpi();
     const type = constants.types[element.type];
     const target = receiveBuffer(into, length);
-    const code = into === send
-      ? symbols.MPI_Alltoall_in_place(constants.inPlace, part, type, target, part, type, this.handle)
-      : symbols.MPI_Alltoall(sendBuffer(send, length), part, type, target, part, type, this.handle);
+    // In place MPI takes other steps: where some ranks do, all wait for ever.
+    const source = sendBuffer(into === send ? copyOf(send, length) : send, length);
+    const code = symbols.MPI_Alltoall(source, part, type, target, part, type, this.handle);
     checkMpi(code, "MPI_Alltoall");
     return into;
   }
@@ -255,7 +255,7 @@ export abstract class CollectiveMethods extends ReductionMethods {
       "sendCounts",
       "sendDisplacements",
     );
-    const received = checkedParts(
+    const received = receivedParts(
       method,
       this.size,
       options?.receiveCounts,

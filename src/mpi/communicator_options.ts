@@ -151,6 +151,8 @@ export const OptionKeys = {
   }),
   reduceScatter: keys<ReduceScatterOptions<never>>({ ...REDUCE, counts: true }),
   object: keys<ObjectOptions>(ROOT),
+  objectMessage: keys<Pick<SendOptions, "tag">>({ tag: true }),
+  objectSendReceive: keys<Omit<SendReceiveOptions, "dtype">>({ tag: true, source: true, receiveTag: true }),
   send: keys<SendOptions>({ ...ELEMENT, tag: true }),
   receive: keys<ReceiveOptions>({ ...ELEMENT, tag: true }),
   sendReceive: keys<SendReceiveOptions>({ ...ELEMENT, tag: true, source: true, receiveTag: true }),

@@ -93,6 +93,39 @@ export function checkedParts(
   return { counts: lengths, displacements: starts, extent: extent(method, lengths, starts) };
 }
 
+/**
+ * As {@linkcode checkedParts}, of an array that receives them.
+ *
+ * @throws {RangeError} also if two have an entry in common, in which MPI may leave either.
+ */
+export function receivedParts(
+  method: string,
+  size: number,
+  counts: Counts | undefined,
+  displacements: Counts | undefined,
+  countsName = "counts",
+  displacementsName = "displacements",
+): Parts {
+  const parts = checkedParts(method, size, counts, displacements, countsName, displacementsName);
+  const common = displacements === undefined ? null : ranksInCommon(parts);
+  if (common === null) return parts;
+  throw new RangeError(
+    `${method}: the parts of ranks ${common[0]} and ${common[1]} have entries in common, by ${countsName} and ` +
+      `${displacementsName}. Receive them apart.`,
+  );
+}
+
+/** Two ranks whose parts have an entry in common; `null` if there are none. */
+function ranksInCommon({ counts, displacements }: Parts): [number, number] | null {
+  const ranks = [...counts.keys()].filter((rank) => counts[rank] > 0);
+  ranks.sort((a, b) => displacements[a] - displacements[b]);
+  for (let i = 1; i < ranks.length; i++) {
+    const [before, rank] = [ranks[i - 1], ranks[i]];
+    if (displacements[before] + counts[before] > displacements[rank]) return [before, rank];
+  }
+  return null;
+}
+
 /** Refuse an array whose length is not the count of this rank. */
 export function checkOwnPart(method: string, rank: number, counts: Int32Array, length: number, what = "send"): void {
   if (counts[rank] === length) return;

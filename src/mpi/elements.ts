@@ -94,6 +94,29 @@ function intrinsic<T>(name: string | symbol): (array: NumericArray) => T {
 /** The class of a typed array; a subclass, such as Node's Buffer, counts as its base. `undefined` for what is none. */
 export const arrayClass: (array: NumericArray) => string = intrinsic(Symbol.toStringTag);
 
+/** A class of typed arrays. */
+export interface BaseClass {
+  new (length: number): NumericArray;
+  new (buffer: ArrayBufferLike, start?: number, length?: number): NumericArray;
+  readonly prototype: NumericArray;
+}
+
+/** The classes by name. */
+export const CLASSES: Readonly<Record<string, BaseClass>> = {
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Int16Array,
+  Uint16Array,
+  Int32Array,
+  Uint32Array,
+  BigInt64Array,
+  BigUint64Array,
+  Float16Array,
+  Float32Array,
+  Float64Array,
+};
+
 /** The number of entries that a typed array has room for now. */
 export const lengthOf: (array: NumericArray) => number = intrinsic("length");
 
@@ -232,10 +255,18 @@ export function copyOf<T extends NumericArray>(array: T, length: number): T {
   return copy;
 }
 
-/** A new array of the same class. */
+/** A new array of the same class, whose constructor is not called: a subclass's may make something else of a length. */
 export function newLike<T extends NumericArray>(array: T, length: number): T {
-  const { constructor } = array as unknown as { constructor: new (length: number) => T };
-  return new constructor(length);
+  const base = CLASSES[arrayClass(array)];
+  const made = new base(length);
+  const prototype = Object.getPrototypeOf(array);
+  return (prototype === base.prototype ? made : Object.setPrototypeOf(made, prototype)) as T;
+}
+
+/** The entries from one on, as an array of the base class: `subarray` calls a subclass's constructor. */
+export function entriesFrom(array: NumericArray, start: number): NumericArray {
+  const { buffer, byteOffset, BYTES_PER_ELEMENT } = array;
+  return new CLASSES[arrayClass(array)](buffer, byteOffset + start * BYTES_PER_ELEMENT, lengthOf(array) - start);
 }
 
 /** Whether two arrays share a byte. */

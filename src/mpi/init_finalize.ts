@@ -160,7 +160,19 @@ function start(): Mpi {
   }
   refuseSingleton(mpi);
   tellIfAlone(mpi);
+  globalThis.addEventListener(MPI_HAS_ENDED, noteEnd);
   return started = mpi;
+}
+
+/** The event by which all copies of this library in the process learn of the end; its name stays, for copies of other versions. */
+const MPI_HAS_ENDED = "distmath-mpi-has-ended";
+
+function noteEnd(): void {
+  isFinalized = true;
+  for (const others of elsewhere) others.end();
+  endFunctions(started!.symbols, () => {
+    throw new StateError("MPI was finalized; no communicator or array can be used any more.");
+  });
 }
 
 /** Where a rank leaves the number of its process to those that it starts, which get its launcher's variables as well. */
@@ -313,10 +325,7 @@ export function finalizeMpi(): void {
   isFinalized = true;
   withdrawWords();
   const code = started.symbols.MPI_Finalize();
-  for (const others of elsewhere) others.end();
-  endFunctions(started.symbols, () => {
-    throw new StateError("MPI was finalized; no communicator or array can be used any more.");
-  });
+  dispatchEvent(new Event(MPI_HAS_ENDED));
   if (code !== 0) throw started.failure() ?? new StateError(`MPI_Finalize returned ${code}.`);
 }
 

@@ -21,7 +21,7 @@ import { namedEntryBytes } from "./elements.ts";
 import { startMpi } from "./init_finalize.ts";
 import { PersistentRequest } from "./persistent.ts";
 import { NO_MESSAGE, readStatus, Request, type Status } from "./request.ts";
-import { checkedMessage, freeType, type MessageArray, typeOf, withType } from "./strided.ts";
+import { checkedMessage, checkHeld, freeType, type MessageArray, typeOf, withType } from "./strided.ts";
 
 /**
  * The methods of a communicator by which one rank sends to another; none is collective. What is sent or received is a whole
@@ -87,6 +87,8 @@ export abstract class MessageMethods extends CommunicatorHandle {
     const [sendTag, wantedTag] = [checkedTag(method, tag ?? 0), checkedTag(method, receiveTag)];
     const sent = checkedMessage(method, "data", data, dtype, false);
     const received = checkedMessage(method, "into", into, dtype, true);
+    // Getters of a view may have changed it.
+    checkHeld(method, "data", sent);
     // Nobody knows which elements views have in common; those of no elements none.
     const mayOverlap = [sent, received].every(({ dimensions, count }) => dimensions === null && count > 0);
     if (mayOverlap) refuseOverlap(method, received.held, sent.held, "data");
@@ -193,6 +195,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
       (request) =>
         withType(message, (type) => symbols.MPI_Send_init(buffer, count, type, to, tag, this.handle, request)),
       () => {},
+      (method) => checkHeld(method, "data", message),
     );
   }
 
@@ -214,6 +217,7 @@ export abstract class MessageMethods extends CommunicatorHandle {
         withType(message, (type) => symbols.MPI_Recv_init(buffer, count, type, from, tag, this.handle, request)),
       // MPICH leaves the status as it was where nobody sends.
       (status, isCancelled) => isCancelled || source === null ? NO_MESSAGE : readStatus(status, entryBytes),
+      (method) => checkHeld(method, "into", message),
     );
   }
 

@@ -124,18 +124,20 @@ export abstract class ObjectMethods extends BackgroundMethods {
    * Send a value to one rank, which receives it by `receiveObject`; may wait for that. It travels as one message, the bytes
    * of its structured clone. Not collective. Source: MPI_Send.
    */
-  sendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): void {
-    if (arguments.length > 3) refuseExtra("sendObject", "value, destination", OptionKeys.send);
-    this.send(encodeObject("sendObject", value), destination, options);
+  sendObject(value: unknown, destination: number | null, options: Pick<SendOptions, "tag"> = NO_OPTIONS): void {
+    if (arguments.length > 3) refuseExtra("sendObject", "value, destination", OptionKeys.objectMessage);
+    checkOptions("sendObject", options, OptionKeys.objectMessage);
+    this.send(encodeObject("sendObject", value), destination, onlyTag(options.tag));
   }
 
   /**
    * Wait for a value; from `null` comes `null` at once. What a receive that began earlier takes is not for this one. Not
    * collective. Source: MPI_Probe, MPI_Recv.
    */
-  receiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): T {
-    if (arguments.length > 2) refuseExtra("receiveObject", "source", OptionKeys.receive);
-    const status = this.probe(source, options);
+  receiveObject<T>(source: Source = "any", options: Pick<ReceiveOptions, "tag"> = NO_OPTIONS): T {
+    if (arguments.length > 2) refuseExtra("receiveObject", "source", OptionKeys.objectMessage);
+    checkOptions("receiveObject", options, OptionKeys.objectMessage);
+    const status = this.probe(source, onlyTag(options.tag));
     if (status.source === null) return null as T;
     const bytes = new Uint8Array(status.count);
     this.receive(bytes, status.source, { tag: status.tag });
@@ -143,34 +145,48 @@ export abstract class ObjectMethods extends BackgroundMethods {
   }
 
   /** Send a value to one rank and receive one, without the danger that both wait. Not collective. */
-  sendReceiveObject<T>(value: unknown, destination: number, options: SendReceiveOptions = NO_OPTIONS): T {
-    if (arguments.length > 3) refuseExtra("sendReceiveObject", "value, destination", OptionKeys.sendReceive);
-    checkOptions("sendReceiveObject", options, OptionKeys.sendReceive);
+  sendReceiveObject<T>(
+    value: unknown,
+    destination: number,
+    options: Omit<SendReceiveOptions, "dtype"> = NO_OPTIONS,
+  ): T {
+    if (arguments.length > 3) refuseExtra("sendReceiveObject", "value, destination", OptionKeys.objectSendReceive);
+    checkOptions("sendReceiveObject", options, OptionKeys.objectSendReceive);
     const { tag = 0, source = destination, receiveTag } = options;
     // Before anything is sent.
     checkedSource(this, "sendReceiveObject", source);
     checkedTag("sendReceiveObject", receiveTag);
     const sent = this.isendObject(value, destination, { tag });
+    let received: T;
     try {
-      return this.receiveObject<T>(source, receiveTag === undefined ? {} : { tag: receiveTag });
-    } finally {
-      sent.wait();
+      received = this.receiveObject<T>(source, onlyTag(receiveTag));
+    } catch (error) {
+      // Who should take what was sent may wait for this rank.
+      sent.test();
+      throw error;
     }
+    sent.wait();
+    return received;
   }
 
   /** Begin to send a value. Not collective. Source: MPI_Isend. */
-  isendObject(value: unknown, destination: number | null, options: SendOptions = NO_OPTIONS): Request<void> {
-    if (arguments.length > 3) refuseExtra("isendObject", "value, destination", OptionKeys.send);
-    return this.isend(encodeObject("isendObject", value), destination, options);
+  isendObject(
+    value: unknown,
+    destination: number | null,
+    options: Pick<SendOptions, "tag"> = NO_OPTIONS,
+  ): Request<void> {
+    if (arguments.length > 3) refuseExtra("isendObject", "value, destination", OptionKeys.objectMessage);
+    checkOptions("isendObject", options, OptionKeys.objectMessage);
+    return this.isend(encodeObject("isendObject", value), destination, onlyTag(options.tag));
   }
 
   /**
    * Begin to receive a value of any size; from `null`, and if it is cancelled, comes `null`. Values arrive in the order in
    * which they were sent, for the receives in the order in which those began. Not collective. Source: MPI_Irecv.
    */
-  ireceiveObject<T>(source: Source = "any", options: ReceiveOptions = NO_OPTIONS): Request<T> {
-    if (arguments.length > 2) refuseExtra("ireceiveObject", "source", OptionKeys.receive);
-    checkOptions("ireceiveObject", options, OptionKeys.receive);
+  ireceiveObject<T>(source: Source = "any", options: Pick<ReceiveOptions, "tag"> = NO_OPTIONS): Request<T> {
+    if (arguments.length > 2) refuseExtra("ireceiveObject", "source", OptionKeys.objectMessage);
+    checkOptions("ireceiveObject", options, OptionKeys.objectMessage);
     refuseFreed(this, "ireceiveObject");
     const from = checkedSource(this, "ireceiveObject", source);
     const tag = checkedTag("ireceiveObject", options.tag);
@@ -226,6 +242,11 @@ const UNDOUBTED_BYTES = 2 ** 20;
 /** One value of all, from the first one onwards; `combine` gets two values and nothing else, so that Math.max is one. */
 function fold<T>(values: readonly T[], combine: (a: T, b: T) => T): T {
   return values.reduce((a, b) => combine(a, b));
+}
+
+/** Options of a message of bytes: a dtype would have them counted as other entries. */
+function onlyTag(tag: number | undefined): Pick<ReceiveOptions, "tag"> {
+  return tag === undefined ? NO_OPTIONS : { tag };
 }
 
 /** A message, in what is told of it. */

@@ -7,7 +7,7 @@ import { checkMpi, type Handle, type ReduceOperation } from "../../ffi/mpi/mod.t
 import { joinedPresence } from "../../ffi/mpi/presence.ts";
 import { ConfigurationError, DTypeError, StateError } from "../errors.ts";
 import { checkBoolean, describe, isObject, readOptions } from "../options.ts";
-import { arrayClass, checkOperation, type Element, type NumericArray } from "./elements.ts";
+import { arrayClass, checkOperation, CLASSES, type Element, type NumericArray } from "./elements.ts";
 import { isMpiFinalized, startMpi } from "./init_finalize.ts";
 import { handleCell } from "./handle_cell.ts";
 
@@ -40,8 +40,9 @@ let finish: (operator: ReductionOperator) => Running["failure"];
 
 /**
  * A reduction of the script's own, for `op` of `reduce`, `allReduce`, `scan`, `exclusiveScan` and `reduceScatter`. All ranks
- * pass the same. The function must be associative; it makes no call of MPI. What it throws is thrown by the call on the rank
- * where it did so, once MPI is through; the results of other ranks lack what it would have combined, so end the job.
+ * pass the same. The function must be associative; it makes no call of MPI, and its arrays are empty once it has returned.
+ * What it throws is thrown by the call on the rank where it did so, once MPI is through; the results of other ranks lack
+ * what it would have combined, so end the job.
  * Source: MPI_Op_create.
  *
  * @example
@@ -80,6 +81,7 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
     finish = (operator) => {
       const { failure } = operator.#running!;
       operator.#running = null;
+      if (operator.#isFreed) operator.#release();
       return failure;
     };
   }
@@ -120,18 +122,30 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
     return this.#handle ??= this.#create();
   }
 
-  /** Let MPI forget it. Not collective. Source: MPI_Op_free. */
+  /**
+   * Let MPI forget it. Not collective. Source: MPI_Op_free.
+   *
+   * @throws {StateError} in its own function.
+   */
   free(): void {
     if (this.#isFreed) return;
+    if (this.#running !== null) {
+      throw new StateError("free: this ReductionOperator is combining. Free it after the call that it combines for.");
+    }
+    this[Symbol.dispose]();
+  }
+
+  /** As `free()`; one that is combining is freed when it is through. */
+  [Symbol.dispose](): void {
+    if (this.#isFreed) return;
     this.#isFreed = true;
+    if (this.#running === null) this.#release();
+  }
+
+  #release(): void {
     const isThere = this.#handle !== null && !isMpiFinalized();
     if (isThere) checkMpi(startMpi().symbols.MPI_Op_free(handleCell(this.#handle!)), "MPI_Op_free");
     this.#callback?.close();
-  }
-
-  /** As `free()`. */
-  [Symbol.dispose](): void {
-    this.free();
   }
 
   #create(): Handle {
@@ -146,16 +160,20 @@ export class ReductionOperator<T extends NumericArray = NumericArray> implements
     const running = this.#running;
     // After a failure there is nothing left to compute.
     if (running === null || running.failure !== null || !incoming || !accumulated || !length) return;
+    let views: NumericArray[] = [];
     try {
       const { like } = running;
       const blocks = new Deno.UnsafePointerView(length).getInt32();
       const bytes = blocks * this.blockLength * like.BYTES_PER_ELEMENT;
-      const combine = () => this.#combine(viewOf(like, incoming, bytes) as T, viewOf(like, accumulated, bytes) as T);
+      views = [viewOf(like, incoming, bytes), viewOf(like, accumulated, bytes)];
+      const combine = () => this.#combine(views[0] as T, views[1] as T);
       const presence = joinedPresence();
       if (presence === null) combine();
       else presence.working(combine);
     } catch (error) {
       running.failure = { error };
+    } finally {
+      views.forEach(takeBack);
     }
   }
 }
@@ -175,24 +193,14 @@ function makeCallback(
   }
 }
 
-const CLASSES: Readonly<Record<string, new (buffer: ArrayBuffer) => NumericArray>> = {
-  Int8Array,
-  Uint8Array,
-  Uint8ClampedArray,
-  Int16Array,
-  Uint16Array,
-  Int32Array,
-  Uint32Array,
-  BigInt64Array,
-  BigUint64Array,
-  Float16Array,
-  Float32Array,
-  Float64Array,
-};
-
 /** MPI's memory as an array of the class of another one. */
 function viewOf(like: NumericArray, pointer: Deno.PointerObject, bytes: number): NumericArray {
   return new CLASSES[arrayClass(like)](Deno.UnsafePointerView.getArrayBuffer(pointer, bytes));
+}
+
+/** MPI may give the memory back: a view that the script keeps has none any more. */
+function takeBack({ buffer }: NumericArray): void {
+  if (buffer instanceof ArrayBuffer && !buffer.detached) buffer.transfer(0);
 }
 
 /**

@@ -25,19 +25,27 @@ export type Started<R extends readonly PersistentRequest<unknown>[]> = {
 export class PersistentRequest<T> implements Disposable {
   readonly #buffer: unknown;
   readonly #finish: (status: Int32Array, isCancelled: boolean) => T;
+  readonly #checkMemory: (method: string) => void;
+  readonly #isReceive: boolean;
   #handle: Cell;
   #current: Request<T> | null = null;
   #isFreed = false;
 
-  /** Made by the methods of `Communicator`; `prepare` returns MPI's code, `finish` makes the value of each round. */
+  /**
+   * Made by the methods of `Communicator`; `prepare` returns MPI's code, `finish` makes the value of each round, `checkMemory`
+   * refuses to start where there is none any more.
+   */
   constructor(
     functionName: string,
     buffer: unknown,
     prepare: (handle: Cell) => number,
     finish: (status: Int32Array, isCancelled: boolean) => T,
+    checkMemory: (method: string) => void,
   ) {
     this.#buffer = buffer;
     this.#finish = finish;
+    this.#checkMemory = checkMemory;
+    this.#isReceive = functionName === "MPI_Recv_init";
     this.#handle = handleCell();
     const code = prepare(this.#handle);
     if (code !== 0) throw mpiError(functionName, code);
@@ -57,9 +65,11 @@ export class PersistentRequest<T> implements Disposable {
    * Begin. Source: MPI_Start.
    *
    * @throws {StateError} if it is under way, or was freed.
+   * @throws {TypeError | RangeError} if its memory was transferred away, or cut off, since it was prepared.
    */
   start(): Request<T> {
     this.#check("start");
+    this.#checkMemory("start");
     return this.#begin("MPI_Start", (handle) => startMpi().symbols.MPI_Start(handle));
   }
 
@@ -85,6 +95,7 @@ export class PersistentRequest<T> implements Disposable {
   static startAll(requests: readonly PersistentRequest<unknown>[]): Request<unknown>[] {
     requests.forEach((request, i) => {
       request.#check("startAll");
+      request.#checkMemory("startAll");
       if (requests.indexOf(request) !== i) throw new StateError("startAll: a request is in the list twice.");
     });
     const handles = handleCell() instanceof Int32Array
@@ -121,6 +132,7 @@ export class PersistentRequest<T> implements Disposable {
       () => {
         if (this.#isFreed) this.#release();
       },
+      this.#isReceive,
     );
   }
 
@@ -136,6 +148,7 @@ export class PersistentRequest<T> implements Disposable {
  *
  * @throws {TypeError} if it is given something else.
  * @throws {StateError} if one is under way or was freed.
+ * @throws {TypeError | RangeError} also if the memory of one was transferred away, or cut off.
  */
 export function startAll<R extends readonly PersistentRequest<unknown>[] | []>(requests: R): Started<R> {
   const given: unknown = requests;

@@ -47,11 +47,11 @@ export abstract class ReductionMethods extends MessageMethods {
     // Since `into` was looked at no code of the user's has run, which could have changed it.
     const target = length === 0 ? EMPTY_RECEIVE : into;
     const count = blocksIn("allReduce", length, own);
-    const operation = operationOf(op, own);
+    const [operation, handle] = [operationOf(op, own), this.handle];
     const type = beginCombining(element, own, send);
     const code = into === send
-      ? symbols.MPI_Allreduce_in_place(inPlace, target, count, type, operation, this.handle)
-      : symbols.MPI_Allreduce(source, target, count, type, operation, this.handle);
+      ? symbols.MPI_Allreduce_in_place(inPlace, target, count, type, operation, handle)
+      : symbols.MPI_Allreduce(source, target, count, type, operation, handle);
     endCombining(own, type, code, "MPI_Allreduce");
     return into;
   }
@@ -81,9 +81,9 @@ export abstract class ReductionMethods extends MessageMethods {
     const source = sendBuffer(into === send ? copyOf(send, length) : send, length);
     const target = into === null ? EMPTY_RECEIVE : receiveBuffer(into, length);
     const count = blocksIn("reduce", length, own);
-    const operation = operationOf(op, own);
+    const [operation, handle] = [operationOf(op, own), this.handle];
     const type = beginCombining(element, own, send);
-    const code = startMpi().symbols.MPI_Reduce(source, target, count, type, operation, root, this.handle);
+    const code = startMpi().symbols.MPI_Reduce(source, target, count, type, operation, root, handle);
     endCombining(own, type, code, "MPI_Reduce");
     return into;
   }
@@ -126,11 +126,11 @@ export abstract class ReductionMethods extends MessageMethods {
     const { symbols, constants: { inPlace } } = startMpi();
     const [source, target] = [sendBuffer(send, length), receiveBuffer(into, length)];
     const count = blocksIn(method, length, own);
-    const operation = operationOf(op, own);
+    const [operation, handle] = [operationOf(op, own), this.handle];
     const type = beginCombining(element, own, send);
     const code = into === send
-      ? symbols[`${functionName}_in_place`](inPlace, target, count, type, operation, this.handle)
-      : symbols[functionName](source, target, count, type, operation, this.handle);
+      ? symbols[`${functionName}_in_place`](inPlace, target, count, type, operation, handle)
+      : symbols[functionName](source, target, count, type, operation, handle);
     endCombining(own, type, code, functionName);
     return into;
   }
@@ -161,9 +161,9 @@ export abstract class ReductionMethods extends MessageMethods {
     }
     const blocks = counts.map((count) => blocksIn(method, count, own));
     const [source, target] = [sendBuffer(send, length), receiveBuffer(into, counts[this.rank])];
-    const operation = operationOf(op, own);
+    const [operation, handle] = [operationOf(op, own), this.handle];
     const type = beginCombining(element, own, send);
-    const code = startMpi().symbols.MPI_Reduce_scatter(source, target, blocks, type, operation, this.handle);
+    const code = startMpi().symbols.MPI_Reduce_scatter(source, target, blocks, type, operation, handle);
     endCombining(own, type, code, "MPI_Reduce_scatter");
     return into;
   }

@@ -7,6 +7,7 @@ import { Asking, type AwaitedCall } from "../../ffi/awaiting.ts";
 import { checkMpi, mpiError } from "../../ffi/mpi/mod.ts";
 import { awaitedFrom, waitingFor } from "../../ffi/mpi/waits.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
+import { StateError } from "../errors.ts";
 import { describe } from "../options.ts";
 import { leaveAfterSending } from "./departure.ts";
 import { beforeMpiEnds, startMpi } from "./init_finalize.ts";
@@ -54,6 +55,9 @@ export const NO_MESSAGE: Status = Object.freeze({ source: null, tag: -1, count: 
 /** Requests that are under way; being here keeps them and their buffers alive. */
 const pending = new Set<Request<unknown>>();
 
+/** What begins messages: MPI can give them up. */
+const MESSAGES: ReadonlySet<string> = new Set(["MPI_Isend", "MPI_Irecv", "MPI_Start", "MPI_Startall"]);
+
 /** The number of tries before the first pause, and the pauses, in milliseconds: short at first, then longer. */
 const IMMEDIATE_TRIES = 50;
 const LONGEST_PAUSE = 5;
@@ -87,6 +91,7 @@ export class Request<T> implements PromiseLike<T> {
   #finish: (status: Int32Array, isCancelled: boolean) => T;
   #release: () => void;
   #buffers: readonly unknown[];
+  readonly #isReceive: boolean;
   #outcome: { value: T } | { error: unknown } | null = null;
   #promise: Promise<T> | undefined;
   #isToBeCancelled = false;
@@ -96,7 +101,7 @@ export class Request<T> implements PromiseLike<T> {
 
   /**
    * Made by the methods of `Communicator`; `start` begins the operation and returns MPI's code, `finish` makes the value,
-   * `release` is called at the end, whatever it is.
+   * `release` is called at the end, whatever it is. Nobody waits for what a receive does.
    */
   constructor(
     functionName: string,
@@ -104,21 +109,24 @@ export class Request<T> implements PromiseLike<T> {
     start: (handle: Int32Array | BigUint64Array) => number,
     finish: (status: Int32Array, isCancelled: boolean) => T,
     release: () => void = () => {},
+    isReceive: boolean = functionName === "MPI_Irecv",
   ) {
     const mpi = startMpi();
     this.#functionName = functionName;
     this.#buffers = buffers;
     this.#finish = finish;
     this.#release = release;
+    this.#isReceive = isReceive;
     this.#status = new Int32Array(mpi.status.words);
     this.#handle = mpi.handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
-    const code = start(this.#handle);
-    this.#awaited = awaitedFrom(functionName);
-    if (code === 0) pending.add(this);
-    else {
+    try {
+      checkMpi(start(this.#handle), functionName);
+    } catch (error) {
       release();
-      throw mpiError(functionName, code);
+      throw error;
     }
+    this.#awaited = awaitedFrom(functionName);
+    pending.add(this);
   }
 
   /** What is waited for by who waits for any of these: for other ranks, if all are of collective calls. */
@@ -142,7 +150,7 @@ export class Request<T> implements PromiseLike<T> {
   /** Let MPI work on what other ranks may wait for, and tell whether there is such; those that are complete stay pending. */
   static isAnySending(): boolean {
     const flag = new Int32Array(1);
-    const sends = [...pending].filter((request) => !["MPI_Irecv", "MPI_Recv_init"].includes(request.#functionName));
+    const sends = [...pending].filter((request) => !request.#isReceive);
     return sends.some((request) => {
       const code = startMpi().symbols.MPI_Test(request.#handle, flag, request.#status);
       return code === 0 && flag[0] === 0;
@@ -196,10 +204,18 @@ export class Request<T> implements PromiseLike<T> {
   /**
    * Ask MPI to give it up, which it does for a receive that no message has reached yet; await the request afterwards. A
    * second call does nothing. Source: MPI_Cancel.
+   *
+   * @throws {StateError} for a collective call, which MPI does not give up.
    */
   cancel(): void {
     // Open MPI 4.1 crashes at the second one.
     if (this.#outcome || this.#isToBeCancelled) return;
+    if (!MESSAGES.has(this.#functionName)) {
+      throw new StateError(
+        `cancel: ${this.#functionName} is a collective call, which cannot be given up. Cancel what isend, ireceive and ` +
+          "prepared messages return.",
+      );
+    }
     this.#isToBeCancelled = true;
     checkMpi(startMpi().symbols.MPI_Cancel(this.#handle), "MPI_Cancel");
   }

@@ -5,9 +5,9 @@
  */
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { describe, isObject } from "../options.ts";
-import { EMPTY_RECEIVE, EMPTY_SEND, LARGEST_INT, refuseDetached } from "./buffers.ts";
+import { EMPTY_RECEIVE, EMPTY_SEND, LARGEST_INT, refuseDetached, refuseShort } from "./buffers.ts";
 import { checkedLength } from "./checks.ts";
-import { type Element, type ElementName, elementOf, lengthOf, type NumericArray } from "./elements.ts";
+import { type Element, type ElementName, elementOf, entriesFrom, lengthOf, type NumericArray } from "./elements.ts";
 import { handleCell } from "./handle_cell.ts";
 import { startMpi } from "./init_finalize.ts";
 
@@ -37,6 +37,8 @@ export interface Message {
   readonly buffer: NumericArray;
   /** What keeps it alive. */
   readonly held: NumericArray;
+  /** How many entries of that it reaches over. */
+  readonly extent: number;
   /** The number of entries, or of what `dimensions` describe. */
   readonly count: number;
   /** The type of an entry. */
@@ -65,7 +67,17 @@ export function checkedMessage(
   const type = startMpi().constants.types[element.type];
   const count = checkedLength(method, what, data);
   const buffer = count > 0 ? data : isTarget ? EMPTY_RECEIVE : EMPTY_SEND;
-  return { buffer, held: data, count, type, dimensions: null, entryBytes };
+  return { buffer, held: data, extent: count, count, type, dimensions: null, entryBytes };
+}
+
+/** Refuse a message that was checked before, if its memory is gone or shorter since then. */
+export function checkHeld(method: string, what: string, { held, extent }: Message): void {
+  if (lengthOf(held) < extent) refuseGone(method, what, held, extent);
+}
+
+function refuseGone(method: string, what: string, held: NumericArray, extent: number): void {
+  refuseDetached(method, what, held);
+  refuseShort(method, lengthOf(held), extent, what);
 }
 
 /** The type of what a message consists of, to be given back by `freeType` once MPI has been told of the message. */
@@ -112,12 +124,12 @@ function viewedMessage(
   const { parts } = element;
   const first = offset * parts;
   const count = dimensions.reduce((product, { extent }) => product * extent, 1);
-  checkBounds(method, what, data, first, dimensions, count);
+  const extent = checkedExtent(method, what, data, first, dimensions, count);
   if (isTarget) refuseOverlaps(method, what, dimensions);
-  const base = { held: data, entryBytes: data.BYTES_PER_ELEMENT };
+  const base = { held: data, extent, entryBytes: data.BYTES_PER_ELEMENT };
   const type = startMpi().constants.types[element.type];
   if (count === 0) return { ...base, buffer: EMPTY_SEND, count: 0, type, dimensions: null };
-  return { ...base, buffer: data.subarray(first), count: 1, type, dimensions };
+  return { ...base, buffer: entriesFrom(data, first), count: 1, type, dimensions };
 }
 
 function checkedDimensions(
@@ -128,7 +140,7 @@ function checkedDimensions(
   strides: readonly number[],
 ): Dimension[] {
   const areLists = Array.isArray(shape) && Array.isArray(strides) && shape.length === strides.length;
-  const dimensions = areLists ? shape.map((extent, d) => ({ extent, stride: strides[d] })) : [];
+  const dimensions = areLists ? Array.from(shape, (extent, d) => ({ extent, stride: strides[d] })) : [];
   const isFine = ({ extent, stride }: Dimension) =>
     Number.isInteger(extent) && extent >= 0 && extent <= LARGEST_INT && Number.isSafeInteger(stride);
   if (!areLists || !dimensions.every(isFine)) {
@@ -150,18 +162,19 @@ function checkedDimensions(
   return [...dimensions.map(({ extent, stride }) => ({ extent, stride: 2 * stride })), { extent: 2, stride: 1 }];
 }
 
-function checkBounds(
+/** How many entries a view reaches over, from the first one of the data on. */
+function checkedExtent(
   method: string,
   what: string,
   data: NumericArray,
   first: number,
   dimensions: readonly Dimension[],
   count: number,
-): void {
+): number {
   if (!Number.isSafeInteger(first)) throw new TypeError(`${method}: ${what}.offset must be a whole number.`);
-  if (count === 0) return;
+  if (count === 0) return 0;
   const last = dimensions.reduce((sum, { extent, stride }) => sum + (extent - 1) * stride, first);
-  if (first >= 0 && last < lengthOf(data) && count <= LARGEST_INT) return;
+  if (first >= 0 && last < lengthOf(data) && count <= LARGEST_INT) return last + 1;
   throw new RangeError(
     `${method}: ${what} takes the entries from ${first} to ${last}, but its data has ${lengthOf(data)}.`,
   );

@@ -4,11 +4,13 @@
  * @module
  */
 import { AssertionError } from "node:assert";
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { inspect } from "node:util";
 import type { DistributedArray } from "../array/distributed_array.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 
 function messageOf(error: unknown): string {
@@ -92,20 +94,40 @@ function agreeOnError<E extends Error>(
 
 /** A value as text, the same for equal ones. */
 function textOf(value: unknown): string {
-  return inspect(value, {
-    depth: Infinity,
-    maxArrayLength: Infinity,
-    maxStringLength: Infinity,
-    breakLength: Infinity,
-    sorted: true,
-  });
+  const buffers: { [inspect.custom]?: unknown } = Buffer.prototype;
+  const own = buffers[inspect.custom];
+  // It leaves out what is behind the first 50 bytes.
+  buffers[inspect.custom] = undefined;
+  try {
+    return inspect(value, {
+      depth: Infinity,
+      maxArrayLength: Infinity,
+      maxStringLength: Infinity,
+      breakLength: Infinity,
+      getters: true,
+      sorted: true,
+    });
+  } finally {
+    buffers[inspect.custom] = own;
+  }
+}
+
+/** What is compared of a value, and shown; what cannot be looked at is the same as nothing else. */
+function traitsOf(value: unknown, rank: number): { digest: string; start: string } {
+  try {
+    const text = textOf(value);
+    return { digest: createHash("sha256").update(text).digest("hex"), start: shown(text) };
+  } catch (error) {
+    return { digest: `of rank ${rank}`, start: `what cannot be looked at: ${shown(messageOf(error))}` };
+  }
 }
 
 /** What a message shows of a text. */
 const shown = (text: string) => text.length > 200 ? `${text.slice(0, 200)}…` : text;
 
 /**
- * Assert that a value is the same on every rank: numbers, texts, typed arrays, objects of these. Collective.
+ * Assert that a value is the same on every rank: numbers, texts, typed arrays, objects of these. Of other objects what
+ * `inspect` of `node:util` shows is compared, and not what is private to them, such as what a Blob holds. Collective.
  *
  * @throws {AssertionError} on every rank if it is not, with the ranks that have each value.
  *
@@ -117,8 +139,7 @@ const shown = (text: string) => text.length > 200 ? `${text.slice(0, 200)}…` :
  * ```
  */
 export function assertSameOnAllRanks(runtime: Pick<Runtime, "communicator">, value: unknown, what = "the value"): void {
-  const text = textOf(value);
-  const mine = { digest: createHash("sha256").update(text).digest("hex"), start: shown(text) };
+  const mine = traitsOf(value, runtime.communicator.rank);
   const everyone = runtime.communicator.allGatherObject(mine).map((value, rank) => ({ ...value, rank }));
   const values = [...Map.groupBy(everyone, ({ digest }) => digest).values()];
   if (values.length === 1) return;
@@ -137,6 +158,20 @@ export interface CloseOptions {
   relative?: number;
   /** The difference that is allowed whatever is expected; by the dtype when left out. */
   absolute?: number;
+}
+
+const CLOSE_KEYS = keysOf<CloseOptions>({ relative: true, absolute: true });
+
+function readLimits(options: CloseOptions, dtype: DType): Required<CloseOptions> {
+  const [relative, absolute] = TOLERANCES[dtype] ?? [0, 0];
+  const limits = { relative, absolute, ...readOptions("assertAllCloseDistributed: options", options, CLOSE_KEYS) };
+  for (const key of CLOSE_KEYS) {
+    if (typeof limits[key] === "number" && limits[key] >= 0) continue;
+    throw new TypeError(
+      `assertAllCloseDistributed: ${key} must be a number from 0 on, not ${describe(limits[key])}.`,
+    );
+  }
+  return limits;
 }
 
 /** Differences that are allowed, relative and absolute: PyTorch's (`torch.testing.assert_close`). */
@@ -180,6 +215,7 @@ function minus(a: Exact, b: Exact): number {
  *
  * A real array may be expected of a complex one, whose imaginary parts then have to be close to 0.
  *
+ * @throws {TypeError} for options that are none.
  * @throws {AssertionError} on every rank if it is not: where the difference is largest, and how many elements differ; of
  * arrays of other shapes, and of a real array where a complex one is expected.
  *
@@ -196,8 +232,7 @@ export function assertAllCloseDistributed(
   expected: DistributedArray | number,
   options: CloseOptions = {},
 ): void {
-  const [relative, absolute] = TOLERANCES[actual.dtype] ?? [0, 0];
-  const limits = { relative: options.relative ?? relative, absolute: options.absolute ?? absolute };
+  const limits = readLimits(options, actual.dtype);
   if (typeof expected !== "number" && expected.shape.join() !== actual.shape.join()) {
     throw new AssertionError({ message: `The shapes differ: [${actual.shape}] and, expected, [${expected.shape}].` });
   }

@@ -19,7 +19,7 @@ import { endJobAtOnce } from "../../ffi/mpi/last_words.ts";
 import { lookAtWaits } from "../../ffi/script_line.ts";
 import { CollectiveError, StateError } from "../errors.ts";
 import { roomOnGpus } from "../gpu/sharing.ts";
-import { describe } from "../options.ts";
+import { describe, keysOf, readOptions } from "../options.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import { Runtime } from "../runtime/runtime.ts";
@@ -91,6 +91,7 @@ export function testRuntime(options: InitializeOptions = {}): Runtime {
  *
  * A test may not end MPI, nor its process: `finalize()`, `Deno.exit()` and `process.exit()` throw in it.
  *
+ * @throws {TypeError} for options that are none, or without a function.
  * @throws {RangeError} for a time limit that is none.
  * @throws {CollectiveError} in the test, on the ranks where it went well, if it failed on another.
  *
@@ -107,7 +108,16 @@ export function clusterTest(
   name: string,
   ...rest: [ClusterTestBody] | [ClusterTestOptions, ClusterTestBody]
 ): void {
-  const [options, body] = rest.length === 1 ? [{}, rest[0]] : rest;
+  const [given, body] = rest.length === 1 ? [{}, rest[0]] : rest;
+  if (typeof body !== "function") {
+    throw new TypeError(
+      `clusterTest ${describe(name)}: the test must be a function, not ${
+        describe(body)
+      }. Call it as clusterTest(name, ` +
+        "options, (runtime) => {…}), or without the options.",
+    );
+  }
+  const options = checkedOptions(name, given);
   const { timeoutSeconds = DEFAULT_TIMEOUT_SECONDS } = options;
   if (typeof timeoutSeconds !== "number" || !(timeoutSeconds > 0)) {
     throw new RangeError(
@@ -122,6 +132,25 @@ export function clusterTest(
     fn: (context) =>
       runOnAllRanks(name, Math.min(timeoutSeconds, LONGEST_SECONDS), (runtime) => body(runtime, context)),
   });
+}
+
+const OPTION_KEYS = keysOf<ClusterTestOptions>({ ranks: true, gpus: true, ignore: true, timeoutSeconds: true });
+
+function checkedOptions(name: string, given: ClusterTestOptions): ClusterTestOptions {
+  const method = `clusterTest "${name}"`;
+  const options = readOptions(`${method}: options`, given, OPTION_KEYS);
+  const { ranks, gpus, ignore } = options;
+  const isCount = (value: unknown, least: number) => Number.isInteger(value) && Number(value) >= least;
+  const refuse = (what: string, value: unknown): never => {
+    throw new TypeError(`${method}: ${what}, not ${describe(value)}.`);
+  };
+  const areRanks = Array.isArray(ranks) && ranks.every((count) => isCount(count, 1));
+  if (ranks !== undefined && !areRanks) refuse("ranks must be a list of numbers of ranks, such as [2, 4]", ranks);
+  if (gpus !== undefined && !isCount(gpus, 0)) refuse("gpus must be a whole number from 0 on", gpus);
+  if (ignore !== undefined && typeof ignore !== "boolean" && typeof ignore !== "string") {
+    refuse("ignore must be true, false or a text that says why", ignore);
+  }
+  return options;
 }
 
 /** What a test is for that this job does not have; `null` if it has all. */

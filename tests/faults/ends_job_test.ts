@@ -211,6 +211,16 @@ testUnderEveryMpi("MPI that other code has ended cannot start again", async (mpi
   assertEquals(occurrences(output, "StateError: MPI was finalized in this process and cannot start again"), 2, output);
 });
 
+testUnderEveryMpi("MPI that another copy of the library has ended is used no more by this one", async (mpi) => {
+  const { code, output } = await run(mpi, "finalized_by_copy");
+  assertEquals(code, 0, output);
+  const words = "StateError: MPI was finalized; no communicator or array can be used any more.";
+  assertEquals(occurrences(output, `barrier: ${words}`), 2, output);
+  assertEquals(occurrences(output, `zeros: StateError: `), 2, output);
+  assertEquals(occurrences(output, "initialize: StateError: initialize: MPI was finalized in this process"), 2, output);
+  assertEquals(occurrences(output, "is done"), 2, output);
+});
+
 const DASHES = "-".repeat(74);
 
 /** What is told of the end of a rank, in a job that is none of these. */

@@ -51,6 +51,24 @@ Deno.test("ranks without MPI in different calls learn it, all of them, and go on
   }
 });
 
+Deno.test("parts without MPI are compared with what the ranks expect, and refused on all of them", async () => {
+  const ranks = await runRanks(3, ofRank("parts"));
+  for (const [rank, { code, output }] of ranks.entries()) {
+    assertEquals(code, 0, output);
+    assertEquals(output.split("\n").filter((line) => line !== "" && !line.startsWith("joined")), [
+      "[1,2]",
+      `[${(rank + 2) % 3}]`,
+      "RangeError: MPI_Allgatherv: rank 0 has 2 entries for rank 1, which expects 0 from it. Pass the same counts on all ranks.",
+      "RangeError: MPI_Alltoallv: rank 0 has 1 entries for rank 1, which expects 0 from it. Have its receiveCounts be " +
+      "what the others send to it.",
+      "ConfigurationError: MPI_Allgather among all ranks in another order needs MPI, and this job was started without it, " +
+      "by RANK and WORLD_SIZE, as torchrun does. Start the script by mpirun (deno task run -n 4 script.ts finds it) " +
+      "where that is needed.",
+      "[3]",
+    ], output);
+  }
+});
+
 for (
   const [way, code, words] of [
     ["killed", 1, "distmath: rank 1 has ended, or cannot be reached any more. The job ends with exit code 1."],
