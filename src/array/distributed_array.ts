@@ -419,7 +419,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     return this.#finish(sum(this, options));
   }
 
-  /** The product of all elements, or along dimensions, in float64; that of int64, and of integers along dimensions, in int64, which wraps around. Collective. */
+  /** The product of all elements, or along dimensions, in float64, whose range it may leave on the way; that of int64, and of integers along dimensions, in int64, which wraps around. Collective. */
   prod(): ElementOf<D>;
   /** As above, along dimensions. */
   prod(options: AxisOptions): DistributedArray<SumOf<D>>;
@@ -454,7 +454,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     return this.#finish(variance("std", this, options));
   }
 
-  /** The smallest of all elements, or along dimensions; NaN if there is one. Collective. */
+  /** The smallest of all elements, or along dimensions; NaN if there is one, and 0 for -0. Collective. */
   min(): ElementOf<D>;
   /** As above, along dimensions. */
   min(options: AxisOptions): DistributedArray<D>;
@@ -462,7 +462,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     return this.#finish(extreme("min", this, options));
   }
 
-  /** The largest of all elements, or along dimensions; NaN if there is one. Collective. */
+  /** The largest of all elements, or along dimensions; NaN if there is one, and 0 for -0. Collective. */
   max(): ElementOf<D>;
   /** As above, along dimensions. */
   max(options: AxisOptions): DistributedArray<D>;
@@ -527,13 +527,14 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    * Collective.
    *
    * @throws {ShapeError} if the shapes differ.
-   * @throws {StateError} after `free`.
+   * @throws {StateError} after `free`, or if the other array belongs to another runtime.
    */
   maxAbsDifference(other: DistributedArray): number {
     let difference!: number;
     const compare = (local: LocalArray) => difference = largestDifference(this.local, local);
     agreeOnMethod(this, "maxAbsDifference", () => {
       checkArray(other, "other");
+      checkOwnArray("maxAbsDifference", "other", other, this.runtime);
       if (other.shape.join() !== this.shape.join()) {
         throw new ShapeError(
           `Arrays of shapes [${this.shape}] and [${other.shape}] cannot be compared element by element.`,

@@ -186,6 +186,8 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
   /**
    * The elements that this rank holds, in C order, each with its global index. Local; not collective.
    *
+   * @throws {StateError} after `free`.
+   *
    * @example
    * ```ts
    * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
@@ -198,13 +200,17 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
   *entries(): Generator<[index: number[], value: ElementOf<D>]> {
     const { local } = this;
     if (local.size === 0) return;
+    // Freed in the loop, the array says so.
+    const check = () => void this.local;
     const lists = this.distribution.ranges(this.runtime.rank).map((ranges) =>
       ranges.flatMap(([start, end]) => Array.from({ length: end - start }, (_, i) => start + i))
     );
     const next = valuesOf(local, "C");
     const visit = function* (index: number[]): Generator<[number[], ElementOf<D>]> {
-      if (index.length === lists.length) yield [index, next() as ElementOf<D>];
-      else for (const i of lists[index.length]) yield* visit([...index, i]);
+      if (index.length === lists.length) {
+        check();
+        yield [index, next() as ElementOf<D>];
+      } else for (const i of lists[index.length]) yield* visit([...index, i]);
     };
     yield* visit([]);
   }

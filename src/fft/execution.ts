@@ -133,16 +133,22 @@ export function inPlaceOf(checked: CheckedTransform, bound: BoundOperand): Distr
   return bound.result;
 }
 
-/** The result in the memory of the operand; the operand itself if they are alike. */
+/**
+ * The result in the memory of the operand: a view also where they are alike, since that depends on the number of ranks, and who
+ * frees the result shall not free the operand.
+ */
 function resultInPlace({ problem, runtime }: CheckedTransform, array: DistributedArray, side: Side): DistributedArray {
   const { to } = problemOn(problem, side);
-  const { local, order, distribution } = array;
-  if (problem.type === "c2c" && distribution.coincidesWith(to)) return array;
+  const { local, order } = array;
   const dtype = dtypesOf(problem).result;
   const shape = to.localShape(runtime.rank);
   const isSame = problem.type === "c2c" && shape.join() === local.shape.join();
-  const strides = isSame ? local.strides : stridesOf(shape, order);
-  const part = new LocalArray({ ...memoryFor(dtype, local), dtype, shape, strides });
+  const part = isSame ? local : new LocalArray({
+    ...memoryFor(dtype, local),
+    dtype,
+    shape,
+    strides: stridesOf(shape, order),
+  });
   const result = DistributedArray.share(array, part, to, order);
   inheritRoom(result, array);
   return result;

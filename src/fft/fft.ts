@@ -172,8 +172,8 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
   }
 
   /**
-   * Transform. Collective. Returns the result in new memory, or, if the transform is `inplace`, in that of the operand:
-   * then it is the operand itself, or a view of it where shape, dtype or distribution change.
+   * Transform. Collective. Returns the result in new memory, or, if the transform is `inplace`, a view of the
+   * operand, which stays when the result is freed.
    *
    * @throws {TypeError} if the type of the transform does not have that direction
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`, or if the operand was freed

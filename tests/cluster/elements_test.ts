@@ -1,6 +1,15 @@
 /** Single elements, and arrays as text. */
 import { assertEquals } from "@std/assert";
-import { BlockCyclic, DistributedArray, DTypeError, LocalArray, ProcessGrid, Replicated, Slab } from "../../mod.ts";
+import {
+  BlockCyclic,
+  DistributedArray,
+  DTypeError,
+  LocalArray,
+  ProcessGrid,
+  Replicated,
+  Slab,
+  StateError,
+} from "../../mod.ts";
 import { assertThrowsEverywhere, clusterTest } from "../../src/testing/mod.ts";
 
 const memory = "host";
@@ -34,6 +43,22 @@ clusterTest("console.log shows what an array is, of a part its values", (runtime
     "LocalArray(float32, [1, 2])",
     "LocalArray(float32, [1, 2])\n[[1.  2.5]]",
   ]);
+});
+
+clusterTest("an array that is freed while its elements are visited says so", (runtime) => {
+  for (const what of ["array", "owner"]) {
+    const owner = DistributedArray.full(runtime, [100], Replicated, 7, { memory });
+    const a = what === "owner" ? owner.slice([[1, 3]]) : owner;
+    const seen: unknown[] = [];
+    const visit = () => {
+      for (const [, value] of a.entries()) {
+        seen.push(value);
+        owner.free();
+      }
+    };
+    assertThrowsEverywhere(runtime, visit, StateError, "was freed");
+    assertEquals(seen, [7]);
+  }
 });
 
 clusterTest("at and set reach any element from every rank", (runtime) => {

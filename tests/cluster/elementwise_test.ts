@@ -184,7 +184,10 @@ clusterTest("an expression is computed in one pass, and rounded once", (runtime)
   const wrong = evaluate as any;
   fails(() => wrong([a], (x: unknown) => x), "evaluate takes a function of terms and a list of operands");
   fails(() => evaluate((x) => x.add(), [a]), "evaluate: add takes 1 operands beside its own, not 0.");
-  fails(() => wrong(() => "x", [a]), "evaluate: the result takes terms of the same evaluate() and numbers, not");
+  const noTerm = "evaluate: the function must return a term of the same evaluate(), such as a.add(b), not";
+  let other: unknown;
+  evaluate((x) => other = x, [a]);
+  for (const result of ["x", 5, [1, 2], a, other]) fails(() => wrong(() => result, [a]), noTerm);
   if (runtime.size > 1) {
     const unlike = () => evaluate((x) => runtime.rank === 0 ? x.exp() : x.log(), [a]);
     assertThrowsEverywhere(runtime, unlike, CollectiveError, "evaluate");
@@ -259,6 +262,8 @@ clusterTest("an array of another runtime is refused", (runtime) => {
   using other = initialize({ device: "cpu" });
   using b = DistributedArray.zeros(other, [6, 4], Slab.X, { memory });
   assertThrowsEverywhere(other, () => add(b, a), StateError, "add: operand 2 belongs to another runtime");
+  const compare = () => b.maxAbsDifference(a);
+  assertThrowsEverywhere(other, compare, StateError, "maxAbsDifference: other belongs to another runtime");
 });
 
 clusterTest(
@@ -323,6 +328,13 @@ clusterTest("numbers that float8 does not hold stay what they are beside its ele
     // Its own results are its largest ones.
     assertEquals(values(w.multiply(beyond)), [largest, largest, -largest]);
   }
+});
+
+clusterTest("infinities of float8_e5m2 stay what they are where elements are only taken", (runtime) => {
+  const bits = Uint8Array.of(0x7c, 0xfc, 0x3c, 0x7e);
+  using a = DistributedArray.fromLocal(runtime, bits, Replicated, { dtype: "float8_e5m2", localShape: [4], memory });
+  assertEquals([...evaluate((x) => x, [a]).allGather()], [...bits]);
+  assertEquals([...a.positive().allGather()], [...bits]);
 });
 
 clusterTest("what does not fit into an array that is changed is told of by its name", (runtime) => {

@@ -191,6 +191,16 @@ clusterTest("beta is rounded to the type of the sums once, and C to D's once, as
   assertEquals(Array.from(d.allGather() as Float32Array), wanted);
 });
 
+clusterTest("a real beta multiplies infinite parts of C alone", (runtime) => {
+  const options = { dtype: "complex128" } as const;
+  const a = DistributedArray.zeros(runtime, [3, 0], Slab.X, options);
+  const b = DistributedArray.zeros(runtime, [0, 1], Slab.X, options);
+  const values = [[Infinity, 1], [-2, -Infinity], [NaN, 3]] as const;
+  const c = DistributedArray.generate(runtime, [3, 1], Slab.X, (i) => values[i], options);
+  const d = matmul(a, b, { c, beta: 2 });
+  assertEquals([...d.allGather() as Float64Array], [Infinity, 2, -4, -Infinity, NaN, 6]);
+});
+
 clusterTest("a Matmul without elements: every algorithm, other operands, autotune, other epilogs", (runtime) => {
   const place = { distribution: Slab.X, dtype: "float32" } as const;
   const [a, b] = [distribute(runtime, dense(4, 0, () => [0, 0]), place), distribute(runtime, integers(0, 3, 2), place)];

@@ -145,7 +145,7 @@ function check(runtime: Runtime, each: Case): void {
     const back = redistribute ? (each.back ?? from).bind(result.shape, runtime.size) : null;
     if (back) assert(result.distribution.coincidesWith(back), name);
     if (!options.inplace) assertEquals(operand.local.toTypedArray(), before as TypedArray, `${name}: the operand`);
-    if (options.inplace) assert(result === operand || result.isView, name);
+    if (options.inplace) assert(result.isView, name);
   }
   transform.free();
 }
@@ -514,7 +514,7 @@ clusterTest("views: slices and transposes are transformed as they lie", (runtime
   }
   using rows = new FFT(slice, { axes: [1], inplace: true });
   rows.plan();
-  assert(rows.execute() === slice);
+  assert(rows.execute().isView);
   assert(worstError(slice, transformed(part, { type: "c2c", axes: [1], direction: "forward" })) < 1e-11);
   const around = array.slice([[0, 1], [0, 12]]);
   assert(worstError(around, generate([1, 12], ([i, j]) => at(whole, [i, j]))) === 0, "elements around a slice stay");

@@ -630,6 +630,10 @@ clusterTest("a logger that throws on one rank leaves no rank waiting", (runtime)
 clusterTest("after an error the same objects still work", (runtime) => {
   const bench = new Bench(runtime);
   const object = bench.planned();
+  const before = object.explain();
+  const reset = () => object.resetOperandsUnchecked({ a: freed(bench.a), alpha: 5 });
+  assertThrowsEverywhere(runtime, reset, StateError, "freed");
+  assertEquals(object.explain(), before);
   assertThrowsEverywhere(runtime, () => object.plan({ epilog: "bias" }), TypeError, "bias");
   assertThrowsEverywhere(runtime, () => object.resetOperands({ a: bench.b }), ShapeError, "a has shape");
   assertEquals(object.execute().shape.join(), "12,8");

@@ -232,6 +232,79 @@ clusterTest("numbers of integers are never -0", (runtime) => {
   }
 });
 
+clusterTest("products may leave the range of float64 on the way, whatever the number of ranks", (runtime) => {
+  const prod = (values: readonly Scalar[], dtype: DType = "float64") => {
+    using a = DistributedArray.generate(runtime, [values.length], Slab.X, (i) => values[i], { dtype });
+    const [columns, rows] = [[values.length, 1], [1, values.length]].map((shape, axis) => {
+      using b = DistributedArray.generate(runtime, shape, Slab.X, (i, j) => values[Math.max(i, j)], { dtype });
+      return b.prod({ axis, keepDims: true }).at(0, 0);
+    });
+    return [a.prod(), columns, rows];
+  };
+  const same = (values: readonly Scalar[], wanted: Scalar, dtype?: DType) => {
+    for (const list of [values, values.toReversed()]) {
+      for (const value of prod(list, dtype)) {
+        const [actual, expected] = [value, wanted].flatMap((
+          number,
+        ) => [typeof number === "object" ? number : [Number(number)]]);
+        const isClose = (part: number, i: number) =>
+          Object.is(part, expected[i]) || Math.abs(part - expected[i]) <= 1e-14 * Math.abs(expected[i]);
+        assert(actual.every(isClose), `${list.slice(0, 6)}: ${actual}, not ${expected}`);
+      }
+    }
+  };
+  same([0, 1e200, 1e200, 1e200], 0);
+  same([1e200, 1e200, 1e-200, 1e-200], 1);
+  same([1e-200, 1e-120, 1e200, 1e120, 3], 3);
+  same([5e-324, 2 ** 1000, 2 ** 74], 1);
+  same([1e308, 1e308, 1e308], Infinity);
+  same([1e308, -1e308], -Infinity);
+  same([1e-200, 1e-200, 1e-200, 1e-200, 1e-200, 1e-200], 0);
+  same([2 ** -600, 2 ** -450], 2 ** -1050);
+  same([2 ** 600, 2 ** 423], 2 ** 1023);
+  same(Array.from({ length: 500 }, (_, i) => i % 2 === 0 ? 2 ** 127 : -(2 ** -127)), 1);
+  assertEquals([prod([Infinity, 0])[0], prod([NaN, 0])[0], prod([Infinity, 2, -1])], [
+    NaN,
+    NaN,
+    Array(3).fill(-Infinity),
+  ]);
+  same([[1e200, 0], [0, 1e200], [1e-200, 0], [0, 1e-200]], [-1, 0], "complex128");
+  same([[1e-200, 1e-300], [1e200, 0], [1e-300, 0], [1e300, 0]], [1, 1e-100], "complex128");
+  same([[1e200, 0], [1e200, 0]], [Infinity, 0], "complex128");
+  // Numbers of integers are those of float64, along dimensions they wrap around.
+  const zeros = (value: number, length: number, dtype: DType) => {
+    using a = DistributedArray.generate(runtime, [length], Slab.X, (i) => i === length - 1 ? 0 : value, { dtype });
+    assert(Object.is(a.prod(), 0), `${dtype}: ${a.prod()}`);
+  };
+  zeros(255, 600, "uint8");
+  zeros(2 ** 31 - 1, 60, "int32");
+  zeros(-(2 ** 31), 61, "int32");
+});
+
+clusterTest("the extremes of 0 and -0 are 0, on any number of ranks", (runtime) => {
+  for (const values of [[-0, 0], [0, -0], [-0, -0], [0, 0, -0, -0]]) {
+    using a = DistributedArray.generate(runtime, [values.length], Slab.X, (i) => values[i]);
+    using b = DistributedArray.generate(runtime, [1, values.length], Slab.X, (_, j) => values[j], { dtype: "float32" });
+    const found = [a.max(), a.min(), b.max({ axis: 1 }).at(0), b.min({ axis: 1 }).at(0), b.max({ axis: 0 }).at(0)];
+    for (const value of found) assert(Object.is(value, 0), `${values}: ${Deno.inspect(found)}`);
+  }
+});
+
+clusterTest("extremes of float8 along dimensions may be infinite", (runtime) => {
+  const bits = [[0x7c, 0x3c], [0xfc, 0x3c], [0x7b, 0xfb]];
+  using finite = DistributedArray.full(runtime, [3, 2], Replicated, 1, { dtype: "float8_e5m2" });
+  const data = Uint8Array.from(bits.flat());
+  const options = { dtype: "float8_e5m2", localShape: [3, 2], memory: "host" } as const;
+  using whole = DistributedArray.fromLocal(runtime, data, Replicated, options).to({ memory: finite.memory });
+  for (const distribution of [Replicated, Slab.X, Slab.Y]) {
+    using a = whole.redistribute(distribution);
+    const found = [a.max({ axis: 1 }), a.min({ axis: 1 }), a.max({ axis: 0 }), a.min({ axis: 0 })];
+    const wanted = [[0x7c, 0x3c, 0x7b], [0x3c, 0xfc, 0xfb], [0x7c, 0x3c], [0xfc, 0xfb]];
+    assertEquals(found.map((array) => [...array.allGather()] as number[]), wanted, String(distribution));
+    assertEquals([a.max(), a.min()], [Infinity, -Infinity]);
+  }
+});
+
 clusterTest("the mean of int64 does not wrap around, as its sum along a dimension does", (runtime) => {
   using a = DistributedArray.full(runtime, [4, 2], Slab.X, 2n ** 62n, { dtype: "int64" });
   using sums = a.sum({ axis: 0 });

@@ -27,9 +27,16 @@ interface Meaning {
 
 const meanings = new WeakMap<object, Meaning>();
 
-function expressionOf(name: string, value: unknown, { numbers, first }: Meaning): Expression {
+/** The expression of a term of one evaluate(); null if the value is none. */
+function termOf(value: unknown, { numbers }: Meaning): Expression | null {
   const known = isObject(value) ? meanings.get(value) : undefined;
-  if (known !== undefined && known.numbers === numbers) return known.expression;
+  return known !== undefined && known.numbers === numbers ? known.expression : null;
+}
+
+function expressionOf(name: string, value: unknown, meaning: Meaning): Expression {
+  const known = termOf(value, meaning);
+  if (known !== null) return known;
+  const { numbers, first } = meaning;
   if (typeof value === "number" || typeof value === "bigint" || isPair(value)) {
     return operand(first + numbers.push(value) - 1);
   }
@@ -85,7 +92,13 @@ export function evaluate<T extends DType = DType>(
     }
     const numbers: Scalar[] = [];
     const meaning = (index: number): Meaning => ({ expression: operand(index), numbers, first: given.length });
-    const expression = expressionOf("the result", make(...given.map((_, i) => term(meaning(i)))), meaning(0));
+    const result: unknown = make(...given.map((_, i) => term(meaning(i))));
+    const expression = termOf(result, meaning(0));
+    if (expression === null) {
+      throw new TypeError(
+        `evaluate: the function must return a term of the same evaluate(), such as a.add(b), not ${describe(result)}.`,
+      );
+    }
     return { expression, numbers };
   }));
 }

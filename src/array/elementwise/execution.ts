@@ -58,9 +58,11 @@ export function prepare(
 function prepareByteCopy(program: ElementProgram, operands: readonly Part[], target: LocalArray): (() => void) | null {
   const { expression, language } = program;
   const [from] = operands;
-  const isCopy = expression.kind === "apply" && expression.name === "positive" && expression.of[0].kind === "operand";
+  const copied = expression.kind === "apply" && expression.name === "positive" ? expression.of[0] : expression;
   const isOfBytes = isNarrowFloat(target.dtype) && dtypeInfo(target.dtype).itemSize === 1;
-  if (!isCopy || !isOfBytes || operands.length !== 1 || "scalar" in from || from.dtype !== target.dtype) return null;
+  if (
+    copied.kind !== "operand" || !isOfBytes || operands.length !== 1 || "scalar" in from || from.dtype !== target.dtype
+  ) return null;
   const bytes = compile(expression, [{ dtype: "uint8" }], language);
   const asBytes = ({ storage, offset, strides }: Elements): Elements => ({ storage, dtype: "uint8", offset, strides });
   const [source, goal] = [from, target].map(asBytes);

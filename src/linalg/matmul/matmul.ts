@@ -310,9 +310,10 @@ export class Matmul<D extends DType = DType> implements Disposable {
     this.#checkComplete("resetOperandsUnchecked", options, old, this.#inputs);
     const { a = old?.a, b = old?.b, c = old?.c ?? null } = options;
     const { alpha = this.#scalars.alpha, beta = this.#scalars.beta } = options;
-    this.#scalars = { ...this.#scalars, alpha, beta };
-    const operands = { a: a!, b: b!, c };
-    this.#operation.resetUnchecked(this.#bind({ operands, scalars: this.#scalars, inputs: this.#inputs }));
+    const scalars = { ...this.#scalars, alpha, beta };
+    const operands = this.#bind({ operands: { a: a!, b: b!, c }, scalars, inputs: this.#inputs });
+    this.#scalars = scalars;
+    this.#operation.resetUnchecked(operands);
   }
 
   /** Let go of matrices and epilog inputs, so that their memory can be used otherwise; the plan stays. Local. */

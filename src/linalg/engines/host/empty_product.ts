@@ -50,8 +50,9 @@ function scale({ data, dtype, shape, strides, offset }: LocalArray, { values: [r
     for (let i = 0; i < shape[0]; i++) {
       const at = (offset + i * strides[0] + j * strides[1]) * parts;
       const [x, y] = [numbers[at], parts === 2 ? numbers[at + 1] : 0];
-      numbers[at] = parts === 2 ? re * x - im * y : re * x;
-      if (parts === 2) numbers[at + 1] = re * y + im * x;
+      // Without an imaginary part an infinite element does not become NaN.
+      numbers[at] = im === 0 ? re * x : re * x - im * y;
+      if (parts === 2) numbers[at + 1] = im === 0 ? re * y : re * y + im * x;
     }
   }
 }
