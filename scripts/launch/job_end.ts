@@ -170,7 +170,9 @@ export class JobEnd {
     if (launcherCode === 0) return this.#lost === null && this.#gone === null ? 0 : 1;
     const end = this.#first();
     if (end?.signal) return 128 + end.signal.number;
-    return end?.code || launcherCode;
+    const code = end?.code ?? 0;
+    // The system keeps 8 bits of it: 256 would be none.
+    return code % 256 === 0 ? launcherCode : code;
   }
 
   /** Who ended the job, how, and with which code; `code` is the launcher's. */

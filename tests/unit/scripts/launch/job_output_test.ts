@@ -171,6 +171,14 @@ Deno.test("BoilerplateFilter keeps blocks that it does not know, and one that do
   assertEquals(filtered("open_mpi", [dashes, "the end"]).shown, [dashes, "the end"]);
 });
 
+Deno.test("JobEnd takes no code of which the system keeps nothing for that of a job that went well", () => {
+  for (const [abort, expected] of [[13, 13], [256, 1], [-512, 1], [0, 1]]) {
+    const end = new JobEnd();
+    end.note(`MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD with errorcode ${abort}.`);
+    assertEquals(end.code(1), expected);
+  }
+});
+
 Deno.test("JobEnd takes a rank's words for its own only if they are", () => {
   for (
     const line of ["distmath-end: hello", 'distmath-end: {"rank":1,"code":', "distmath-end: 1", "distmath-end: null"]
