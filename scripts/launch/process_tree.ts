@@ -85,15 +85,15 @@ const MOST_PART_BYTES = 1024 * 1024;
 /** How a stream is read. */
 interface Reading {
   showParts: boolean;
-  /** Whether one NUL behind all lines is none of the output's. */
-  mayEndInNul: boolean;
+  /** Whether NULs behind a line, and nothing else, are none of the output's. */
+  dropsNuls: boolean;
   /** Waits until there is room for more. */
   room: () => Promise<void>;
 }
 
 async function readLines(
   stream: ReadableStream<Uint8Array>,
-  { showParts, mayEndInNul, room }: Reading,
+  { showParts, dropsNuls, room }: Reading,
   onLine: (line: string, isComplete: boolean) => void,
 ): Promise<void> {
   let rest: Uint8Array[] = [];
@@ -101,9 +101,8 @@ async function readLines(
   const failure = Promise.withResolvers<never>();
   const flush = () => {
     const text = textOf(joined(rest));
-    if (text === "" || (mayEndInNul && text === "\0")) return;
     rest = [];
-    onLine(text, false);
+    if (text !== "" && !(dropsNuls && /^\0*$/.test(text))) onLine(text, false);
   };
   const flushLater = () => {
     try {
@@ -217,13 +216,13 @@ export async function runTree({ command, args, env }: CommandLine, options: Tree
       }),
       readLines(
         child.stdout,
-        { showParts, mayEndInNul: false, room },
+        { showParts, dropsNuls: false, room },
         (line, isComplete) => onLine("stdout", line, isComplete),
       ),
-      // Open MPI 5 ends its text about a failed job with the NUL that ends strings in C.
+      // Open MPI 5 ends its texts about a failed job with the NUL that ends strings in C.
       readLines(
         child.stderr,
-        { showParts, mayEndInNul: true, room },
+        { showParts, dropsNuls: true, room },
         (line, isComplete) => onLine("stderr", line, isComplete),
       ),
     ]);

@@ -22,3 +22,11 @@ Deno.test("runTree() tells every line with its stream, and the exit code", async
   assertEquals([code, isTimedOut], [3, false]);
   assertEquals(told.toSorted(), [["stderr", "b", true], ["stdout", "a", true], ["stdout", "c", false]]);
 });
+
+Deno.test("runTree() leaves out NULs behind a line of standard error, as Open MPI 5 writes them, and no others", async () => {
+  const told: unknown[] = [];
+  const script = String.raw`printf 'a\n\000\000' >&2; sleep 0.3; echo b >&2; printf '\000c\n\000\000'`;
+  await runTree(sh(script), { showParts: true, onLine: (...line) => told.push(line) });
+  const expected = [["stderr", "a", true], ["stderr", "b", true], ["stdout", "\0c", true], ["stdout", "\0\0", false]];
+  assertEquals(told.toSorted(), expected);
+});
