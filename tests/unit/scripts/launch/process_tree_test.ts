@@ -27,6 +27,6 @@ Deno.test("runTree() leaves out NULs behind a line of standard error, as Open MP
   const told: unknown[] = [];
   const script = String.raw`printf 'a\n\000\000' >&2; sleep 0.3; echo b >&2; printf '\000c\n\000\000'`;
   await runTree(sh(script), { showParts: true, onLine: (...line) => told.push(line) });
-  const expected = [["stderr", "a", true], ["stderr", "b", true], ["stdout", "\0c", true], ["stdout", "\0\0", false]];
+  const expected = [["stderr", "a", true], ["stderr", "b", true], ["stdout", "\0\0", false], ["stdout", "\0c", true]];
   assertEquals(told.toSorted(), expected);
 });
