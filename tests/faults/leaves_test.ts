@@ -44,7 +44,7 @@ const WAITS: [way: string, place: string, line: string][] = [
   ["product", "pdgemm", MULTIPLIES],
   ["receives", "MPI_Recv", 'way === "receives")'],
   ["receives from anyone", "MPI_Recv", 'way === "receives from anyone")'],
-  ["receives what was prepared", "MPI_Recv", 'way === "receives what was prepared")'],
+  ["receives what was prepared", "MPI_Recv", 'else if (way === "receives what was prepared")'],
   ["waits", "MPI_Wait", 'way === "waits")'],
   ["waits for any", "MPI_Wait", 'way === "waits for any")'],
   ["waits for all", "MPI_Iallreduce", 'way === "waits for all")'],
