@@ -111,10 +111,8 @@ export function clusterTest(
   const [given, body] = rest.length === 1 ? [{}, rest[0]] : rest;
   if (typeof body !== "function") {
     throw new TypeError(
-      `clusterTest ${describe(name)}: the test must be a function, not ${
-        describe(body)
-      }. Call it as clusterTest(name, ` +
-        "options, (runtime) => {…}), or without the options.",
+      `clusterTest ${describe(name)}: the test must be a function, not ${describe(body)}. ` +
+        "Call it as clusterTest(name, options, (runtime) => {…}), or without the options.",
     );
   }
   const options = checkedOptions(name, given);
