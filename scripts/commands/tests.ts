@@ -345,7 +345,7 @@ const SLOWEST = 20;
 function listSlowest(results: readonly FileResult[]): void {
   const lines = results.flatMap(({ file, ranks, tests }) =>
     tests.map(({ name, seconds = 0 }) => ({ seconds, text: `${file} on ${ranks}: ${name}` }))
-  ).sort((one, other) => other.seconds - one.seconds).slice(0, SLOWEST)
+  ).filter(({ seconds }) => seconds >= 1).sort((one, other) => other.seconds - one.seconds).slice(0, SLOWEST)
     .map(({ seconds, text }) => `  ${seconds.toFixed(1).padStart(5)} s  ${text}`);
   if (lines.length > 0) console.log(`\ntook longest:\n${lines.join("\n")}`);
 }
