@@ -220,16 +220,16 @@ function writeBatchFile(
 
 type RunValues = ReturnType<typeof parseCommand<typeof options>>["values"];
 
-/** Run the job as the options have it. */
+/** Run the job as the options have it; profiles go into the folder, where there is one. */
 async function runJobOf(
   values: RunValues,
   launcher: Launcher,
   script: string,
   flags: readonly string[],
   job: VisibleJob,
+  folder: string | undefined,
 ): Promise<number> {
   if (values.watch) return await runWatched(launcher, job, script, flags);
-  const folder = userFolder(values.profile, "--profile");
   if (folder === undefined) return (await runVisibly(launcher, job)).code;
   clearProfiles(folder, job.ranks);
   const { code } = await runVisibly(launcher, job);
@@ -284,5 +284,5 @@ export async function run(args: string[]): Promise<number> {
     console.log(describeCommand(launcher, job));
     return 0;
   }
-  return await runJobOf(values, launcher, address, flags, job);
+  return await runJobOf(values, launcher, address, flags, job, folder);
 }

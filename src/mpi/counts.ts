@@ -98,15 +98,9 @@ export function checkedParts(
  *
  * @throws {RangeError} also if two have an entry in common, in which MPI may leave either.
  */
-export function receivedParts(
-  method: string,
-  size: number,
-  counts: Counts | undefined,
-  displacements: Counts | undefined,
-  countsName = "counts",
-  displacementsName = "displacements",
-): Parts {
-  const parts = checkedParts(method, size, counts, displacements, countsName, displacementsName);
+export function receivedParts(...given: Parameters<typeof checkedParts>): Parts {
+  const parts = checkedParts(...given);
+  const [method, , , displacements, countsName = "counts", displacementsName = "displacements"] = given;
   const common = displacements === undefined ? null : ranksInCommon(parts);
   if (common === null) return parts;
   throw new RangeError(
