@@ -405,6 +405,8 @@ const HINTS: Readonly<Record<number, string>> = {
 /** The error for what a function of the CUDA runtime returned. */
 function cudaError(functionName: string, code: number, hint: string | undefined = HINTS[code]): CudaError {
   const { symbols } = openCudaRuntime();
+  // Told here: a library that asks for the last error would take it for one of its own.
+  symbols.cudaGetLastError();
   return new CudaError({
     functionName,
     code,

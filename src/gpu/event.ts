@@ -5,7 +5,7 @@
  */
 import { checkCuda, CudaEventFlags, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { askingFor, told, waitForGpu } from "./waiting.ts";
+import { askingFor, forgetNotReady, told, waitForGpu } from "./waiting.ts";
 
 /** Options of an {@linkcode Event}. */
 export interface EventOptions {
@@ -30,12 +30,14 @@ export interface EventOptions {
  */
 export class Event implements Disposable {
   #handle: bigint | null;
+  readonly #hasTiming: boolean;
   readonly #asking = askingFor("cudaEventSynchronize");
 
   /** Make an event on the current GPU. */
   constructor(options: EventOptions = {}) {
     const out = new BigUint64Array(1);
-    const flags = options.timing ? CudaEventFlags.Default : CudaEventFlags.DisableTiming;
+    this.#hasTiming = options.timing ?? false;
+    const flags = this.#hasTiming ? CudaEventFlags.Default : CudaEventFlags.DisableTiming;
     checkCuda(openCudaRuntime().symbols.cudaEventCreateWithFlags(out, flags), "cudaEventCreateWithFlags");
     this.#handle = out[0];
   }
@@ -66,8 +68,15 @@ export class Event implements Disposable {
     return told(hasHappened(this), this.#asking);
   }
 
-  /** Seconds from another event to this one; both made with `timing`, and happened. Source: cudaEventElapsedTime. */
+  /**
+   * Seconds from another event to this one; both made with `timing`, and happened. Source: cudaEventElapsedTime.
+   *
+   * @throws {StateError} if one was made without `timing`.
+   */
   elapsedSince(start: Event): number {
+    if (!this.#hasTiming || !start.#hasTiming) {
+      throw new StateError("elapsedSince: an Event was made without timing. Make both by new Event({ timing: true }).");
+    }
     const milliseconds = new Float32Array(1);
     checkCuda(
       openCudaRuntime().symbols.cudaEventElapsedTime(milliseconds, start.handle, this.handle),
@@ -79,9 +88,19 @@ export class Event implements Disposable {
   /** Let go of the event. Source: cudaEventDestroy. */
   [Symbol.dispose](): void {
     if (this.#handle === null) return;
-    checkCuda(openCudaRuntime().symbols.cudaEventDestroy(this.#handle), "cudaEventDestroy");
+    const handle = this.#handle;
     this.#handle = null;
+    checkLetGo(openCudaRuntime().symbols.cudaEventDestroy(handle), "cudaEventDestroy");
   }
+}
+
+/**
+ * As {@linkcode checkCuda}, of what is let go of. Once work of a GPU has failed, every call says so: here that would hide the
+ * error that unwinds.
+ */
+export function checkLetGo(code: number, functionName: string): void {
+  const isOfEarlierWork = code >= CudaStatus.ErrorIllegalAddress && code <= CudaStatus.ErrorLaunchFailure;
+  if (!isOfEarlierWork) checkCuda(code, functionName);
 }
 
 /** Whether an event has happened, asked by what does not wait for it. */
@@ -91,7 +110,10 @@ export function hasHappened(event: Event): boolean {
 
 /** Whether a query found that all has been done. */
 export function isReady(code: number, functionName: string): boolean {
-  if (code === CudaStatus.ErrorNotReady) return false;
+  if (code === CudaStatus.ErrorNotReady) {
+    forgetNotReady();
+    return false;
+  }
   checkCuda(code, functionName);
   return true;
 }

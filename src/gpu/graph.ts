@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { checkCuda, CudaStreamCaptureMode, openCudaGraphs } from "../../ffi/cuda/runtime.ts";
+import { checkCuda, CudaStreamCaptureMode, openCudaGraphs, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
+import { describe } from "../options.ts";
 import { RunOrder } from "./run_order.ts";
 import type { Stream } from "./stream.ts";
 
@@ -50,11 +51,15 @@ export class Graph implements Disposable {
    * Capture what `body` puts on the runtime's stream; it does not run. Collective if what is captured is.
    *
    * @throws {ConfigurationError} on a CPU.
+   * @throws {TypeError} if `body` is no function, or an asynchronous one: what follows its first `await` would not be captured.
    * @throws what `body` throws.
    */
   static capture(runtime: StreamOwner, body: () => void): Graph {
     const { stream } = runtime;
     if (stream === null) throw new ConfigurationError("Graph.capture is for GPUs; this runtime's device is a CPU.");
+    if (typeof body !== "function") {
+      throw new TypeError(`Graph.capture takes a function that puts work on the stream, not ${describe(body)}.`);
+    }
     const symbols = openCudaGraphs();
     checkCuda(symbols.cudaStreamBeginCapture(stream.handle, CudaStreamCaptureMode.Relaxed), "cudaStreamBeginCapture");
     const out = new BigUint64Array(1);
@@ -62,13 +67,20 @@ export class Graph implements Disposable {
     const { count } = order;
     let failure: { error: unknown } | null = null;
     try {
-      body();
+      const returned: unknown = body();
+      if (returned instanceof Promise) {
+        throw new TypeError(
+          "Graph.capture: the function is asynchronous, and what follows its first await would not be captured. Await before, " +
+            "and pass a function that is not.",
+        );
+      }
     } catch (error) {
       failure = { error };
     }
     const code = symbols.cudaStreamEndCapture(stream.handle, out);
     if (failure) {
       if (code === 0 && out[0] !== 0n) symbols.cudaGraphDestroy(out[0]);
+      openCudaRuntime().symbols.cudaGetLastError();
       throw failure.error;
     }
     checkCuda(code, "cudaStreamEndCapture");

@@ -6,6 +6,7 @@
 import { checkNccl, NCCL_UNIQUE_ID, NcclDataType, ncclError, NcclResult, openNccl } from "../../ffi/cuda/nccl.ts";
 import { noteMessage } from "../../ffi/mpi/waits.ts";
 import { StateError } from "../errors.ts";
+import { describe } from "../options.ts";
 import type { Stream } from "./stream.ts";
 import { watchMeanwhile } from "./watch.ts";
 
@@ -88,22 +89,40 @@ export class NcclCommunicator {
     );
   }
 
-  /** Put bytes for another rank on a stream. The other rank must receive as many. Source: ncclSend. */
+  /**
+   * Put bytes for another rank on a stream. The other rank must receive as many. Source: ncclSend.
+   *
+   * @throws {RangeError} if bytes are no whole number from 0, or there is no such rank.
+   */
   send(address: bigint, bytes: number, peer: number, stream: Stream = this.#stream): void {
     this.#put("ncclSend", address, bytes, peer, stream);
   }
 
-  /** Take bytes from another rank. Source: ncclRecv. */
+  /**
+   * Take bytes from another rank. Source: ncclRecv.
+   *
+   * @throws {RangeError} if bytes are no whole number from 0, or there is no such rank.
+   */
   receive(address: bigint, bytes: number, peer: number, stream: Stream = this.#stream): void {
     this.#put("ncclRecv", address, bytes, peer, stream);
   }
 
   /** The first messages between two ranks connect them, for which NCCL waits at the end of a group, and nowhere else. */
   #put(name: "ncclSend" | "ncclRecv", address: bigint, bytes: number, peer: number, stream: Stream): void {
+    this.#checkMessage(name === "ncclSend" ? "send" : "receive", bytes, peer);
     if (!this.#isGrouping) return this.group(() => this.#put(name, address, bytes, peer, stream));
     const put = openNccl().symbols[name];
     checkNccl(put(address, BigInt(bytes), NcclDataType.Uint8, peer, this.handle, stream.handle), name);
     if (peer !== this.rank) noteMessage(this.#worldRanks[peer]);
+  }
+
+  /** Refuse what NCCL would take for a huge size, or tell of by a number. */
+  #checkMessage(name: string, bytes: number, peer: number): void {
+    if (!(Number.isInteger(bytes) && bytes >= 0)) {
+      throw new RangeError(`${name}: bytes must be a whole number from 0, not ${describe(bytes)}.`);
+    }
+    if (Number.isInteger(peer) && peer >= 0 && peer < this.size) return;
+    throw new RangeError(`${name}: there is no rank ${describe(peer)}; ranks go from 0 to ${this.size - 1}.`);
   }
 
   /** Have all calls that `body` makes start as one, so that none waits for another. Source: ncclGroupStart, ncclGroupEnd. */
@@ -112,11 +131,15 @@ export class NcclCommunicator {
     const outer = this.#isGrouping;
     checkNccl(symbols.ncclGroupStart(), "ncclGroupStart");
     this.#isGrouping = true;
+    let hasSucceeded = false;
     try {
       body();
+      hasSucceeded = true;
     } finally {
       this.#isGrouping = outer;
-      checkNccl(symbols.ncclGroupEnd(), "ncclGroupEnd");
+      const code = symbols.ncclGroupEnd();
+      // After a call that failed it fails as well.
+      if (hasSucceeded) checkNccl(code, "ncclGroupEnd");
     }
   }
 

@@ -13,7 +13,7 @@ import {
 import { attempt } from "../attempt.ts";
 import { StateError } from "../errors.ts";
 import type { Device } from "./device.ts";
-import { Event, isReady } from "./event.ts";
+import { checkLetGo, Event, isReady } from "./event.ts";
 import { askingFor, told, waitForGpu } from "./waiting.ts";
 
 /** Where CUDA tells whether a stream is captured. */
@@ -127,8 +127,9 @@ export class Stream implements Disposable {
     attempt(() => void (this.isCapturing || restOf(this.device).wait(this)));
     this.#passed?.[Symbol.dispose]();
     this.#passed = null;
-    if (this.#isOwned) checkCuda(openCudaRuntime().symbols.cudaStreamDestroy(this.#handle), "cudaStreamDestroy");
+    const handle = this.#handle;
     this.#handle = null;
+    if (this.#isOwned) checkLetGo(openCudaRuntime().symbols.cudaStreamDestroy(handle), "cudaStreamDestroy");
   }
 }
 

@@ -8,7 +8,7 @@
  * @module
  */
 import { Asking } from "../../ffi/awaiting.ts";
-import { checkCuda, CudaStatus } from "../../ffi/cuda/runtime.ts";
+import { checkCuda, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { GPU_WAITS } from "../../ffi/cuda/waiting_functions.ts";
 import { lineOfScript, lookAtWaits } from "../../ffi/script_line.ts";
 import { begun, noteWaiting, within } from "../../ffi/waiting.ts";
@@ -89,9 +89,17 @@ noteWaiting(waits, GPU_WAITS);
  */
 export function waitForGpu(name: "cudaStreamSynchronize" | "cudaEventSynchronize", query: Query, handle: bigint): void {
   let code = query(handle);
-  if (code === CudaStatus.ErrorNotReady) code = keepAsking(name, query, handle);
+  if (code === CudaStatus.ErrorNotReady) {
+    code = keepAsking(name, query, handle);
+    forgetNotReady();
+  }
   checkCuda(code, name);
   checkWatches();
+}
+
+/** A library that asks for CUDA's last error would take it for one of its own that a query found a GPU at work. */
+export function forgetNotReady(): void {
+  openCudaRuntime().symbols.cudaGetLastError();
 }
 
 function keepAsking(name: "cudaStreamSynchronize" | "cudaEventSynchronize", query: Query, handle: bigint): number {

@@ -6,9 +6,20 @@
 import { environment } from "../../ffi/library.ts";
 import { errorFromScript, placeInScript } from "../../ffi/script_line.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
+import { describe } from "../options.ts";
 
 /** The kinds of memory that are counted. */
 export type MemoryKind = "device" | "pinned" | "symmetric";
+
+/**
+ * Refuse what is no size.
+ *
+ * @throws {RangeError} if it is no whole number from 0.
+ */
+export function checkBytes(what: string, bytes: number): void {
+  if (Number.isInteger(bytes) && bytes >= 0) return;
+  throw new RangeError(`${what} must be a whole number of bytes from 0, not ${describe(bytes)}.`);
+}
 
 /** Memory that is allocated now. */
 export interface Allocation {

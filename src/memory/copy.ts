@@ -103,23 +103,27 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
   crew.allow(Math.min(count, SLOTS));
   // A chunk is copied into a slot, sent, and lands; then the slot is free for the chunk SLOTS further on.
   let [sent, landed] = [0, 0];
-  while (landed < count) {
-    if (sent < count && crew.hasCopied(sent)) {
-      const [start, slot] = [sent * CHUNK_BYTES, sent % SLOTS];
-      const length = Math.min(CHUNK_BYTES, bytes - start);
-      const from = memory.address + BigInt(slot * CHUNK_BYTES);
-      copyAsync(target + BigInt(start), from, length, CudaMemcpyKind.HostToDevice, stream);
-      events[slot].record(stream);
-      sent++;
-    } else if (landed < sent && hasHappened(events[landed % SLOTS])) {
-      landed++;
-      if (landed + SLOTS <= count) crew.allow(landed + SLOTS);
-    } else if (sent === Math.min(count, landed + SLOTS)) {
-      // Only the GPU can go on, which may be busy, or wait for other ranks.
-      events[landed % SLOTS].synchronize();
-    } else {
-      crew.help();
+  try {
+    while (landed < count) {
+      if (sent < count && crew.hasCopied(sent)) {
+        const [start, slot] = [sent * CHUNK_BYTES, sent % SLOTS];
+        const length = Math.min(CHUNK_BYTES, bytes - start);
+        const from = memory.address + BigInt(slot * CHUNK_BYTES);
+        copyAsync(target + BigInt(start), from, length, CudaMemcpyKind.HostToDevice, stream);
+        events[slot].record(stream);
+        sent++;
+      } else if (landed < sent && hasHappened(events[landed % SLOTS])) {
+        landed++;
+        if (landed + SLOTS <= count) crew.allow(landed + SLOTS);
+      } else if (sent === Math.min(count, landed + SLOTS)) {
+        // Only the GPU can go on, which may be busy, or wait for other ranks.
+        events[landed % SLOTS].synchronize();
+      } else {
+        crew.help();
+      }
     }
+  } finally {
+    crew.end();
   }
 }
 
@@ -144,21 +148,25 @@ export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: big
   crew.begin(addressOf(target), memory.address, bytes, false);
   // A chunk is fetched into a slot, lands, and is copied to the target; then the slot is free for another.
   let [fetched, landed, copied] = [0, 0, 0];
-  while (copied < count) {
-    if (fetched < count && fetched < copied + SLOTS) {
-      const [start, slot] = [fetched * CHUNK_BYTES, fetched % SLOTS];
-      const length = Math.min(CHUNK_BYTES, bytes - start);
-      const to = memory.address + BigInt(slot * CHUNK_BYTES);
-      copyAsync(to, source + BigInt(start), length, CudaMemcpyKind.DeviceToHost, stream);
-      events[slot].record(stream);
-      fetched++;
-    } else if (landed < fetched && hasHappened(events[landed % SLOTS])) {
-      crew.allow(++landed);
-    } else if (crew.hasCopied(copied)) {
-      copied++;
-    } else {
-      crew.help();
+  try {
+    while (copied < count) {
+      if (fetched < count && fetched < copied + SLOTS) {
+        const [start, slot] = [fetched * CHUNK_BYTES, fetched % SLOTS];
+        const length = Math.min(CHUNK_BYTES, bytes - start);
+        const to = memory.address + BigInt(slot * CHUNK_BYTES);
+        copyAsync(to, source + BigInt(start), length, CudaMemcpyKind.DeviceToHost, stream);
+        events[slot].record(stream);
+        fetched++;
+      } else if (landed < fetched && hasHappened(events[landed % SLOTS])) {
+        crew.allow(++landed);
+      } else if (crew.hasCopied(copied)) {
+        copied++;
+      } else {
+        crew.help();
+      }
     }
+  } finally {
+    crew.end();
   }
   checkWatches();
 }

@@ -51,6 +51,11 @@ export class CopyCrew {
   #hasStarted = false;
   #first = 0;
 
+  /** `first` is the number of the first chunk. */
+  constructor(first = 0) {
+    for (const number of [this.#state.next, this.#state.limit]) Atomics.store(number, 0, first);
+  }
+
   /** Start the other threads; a second call does nothing. They are there some 100 ms later. */
   start(): void {
     if (this.#hasStarted) return;
@@ -63,10 +68,8 @@ export class CopyCrew {
 
   /** Begin a copy; the last one must have ended. */
   begin(host: bigint, staging: bigint, bytes: number, isFromHost: boolean): void {
-    const { next, limit, crew, job } = this.#state;
+    const { limit, crew, job } = this.#state;
     this.#first = Atomics.load(limit, 0);
-    // Chunks of a copy that failed are left.
-    Atomics.store(next, 0, this.#first);
     job.set([host, staging, BigInt(bytes), BigInt(this.#first), isFromHost ? 1n : 0n]);
     Atomics.store(crew, 0, isFromHost ? SENDERS : FETCHERS);
     Atomics.notify(crew, 0);
@@ -81,7 +84,14 @@ export class CopyCrew {
 
   /** Whether a chunk of this copy was copied. */
   hasCopied(chunk: number): boolean {
-    return Atomics.load(this.#state.done, chunk % SLOTS) === this.#first + chunk + 1;
+    return Atomics.load(this.#state.done, chunk % SLOTS) === (this.#first + chunk + 1 | 0);
+  }
+
+  /** End the copy, also one that failed: no chunk is begun any more, and those that were are waited for. */
+  end(): void {
+    const { next, limit } = this.#state;
+    const begun = Atomics.exchange(next, 0, Atomics.load(limit, 0)) - this.#first | 0;
+    for (let chunk = Math.max(0, begun - SLOTS); chunk < begun;) if (this.hasCopied(chunk)) chunk++;
   }
 
   /** Copy a chunk on this thread if there are too few others: this thread has to keep the GPU busy. */

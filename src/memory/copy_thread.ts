@@ -40,13 +40,13 @@ export interface CrewMember {
   member: number;
 }
 
-/** Copy the next chunk, if there is one; returns whether there was. */
+/** Copy the next chunk, if there is one; returns whether there was. The numbers of chunks wrap around. */
 export function copyNextChunk({ next, limit, done, job, chunkBytes }: CrewState, { memcpy }: CopyFunctions): boolean {
   const chunk = Atomics.load(next, 0);
-  if (chunk >= Atomics.load(limit, 0)) return false;
+  if ((Atomics.load(limit, 0) - chunk | 0) <= 0) return false;
   if (Atomics.compareExchange(next, 0, chunk, chunk + 1) !== chunk) return true;
   const [host, staging, bytes, first, isFromHost] = job;
-  const index = chunk - Number(first);
+  const index = chunk - Number(first) | 0;
   const start = index * chunkBytes;
   const length = BigInt(Math.min(chunkBytes, Number(bytes) - start));
   const slot = index % done.length;

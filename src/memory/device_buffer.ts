@@ -6,8 +6,9 @@
 import { checkCuda, CudaStatus, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
 import { freeUnlessAgreed } from "../runtime/agreement.ts";
+import { checkLetGo } from "../gpu/event.ts";
 import { freeingHandle, type Stream } from "../gpu/stream.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./allocations.ts";
+import { type AllocationKey, checkBytes, noteAllocation, noteFree, Origin } from "./allocations.ts";
 import { MemoryPool } from "./memory_pool.ts";
 
 /** Memory that kernels and copies reach by its address. */
@@ -60,9 +61,11 @@ export class DeviceBuffer implements DeviceMemory, Disposable {
   /**
    * Allocate; the contents are whatever they were.
    *
+   * @throws {RangeError} if the size is no whole number from 0.
    * @throws {CudaError} if the GPU has not enough memory.
    */
   constructor(stream: Stream, bytes: number) {
+    checkBytes("The size of a DeviceBuffer", bytes);
     this.byteLength = bytes;
     this.stream = stream;
     this.#address = bytes === 0 ? 0n : allocateAsync(stream, bytes);
@@ -119,7 +122,6 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
     stream.synchronize();
     new MemoryPool(stream.device).trim();
     code = symbols.cudaMallocAsync(out, BigInt(bytes), stream.handle);
-    if (code !== 0) symbols.cudaGetLastError();
   }
   const what =
     `cudaMallocAsync of ${bytes} bytes (free arrays, or distribute them over more GPUs, if there is no memory)`;
@@ -128,8 +130,5 @@ function allocateAsync(stream: Stream, bytes: number): bigint {
 }
 
 function freeAsync(address: bigint, stream: Stream): void {
-  const code = openCudaRuntime().symbols.cudaFreeAsync(address, freeingHandle(stream));
-  // Once work of a GPU has failed, every call says so. Freeing does not: it would hide the error that unwinds.
-  const isOfEarlierWork = code >= CudaStatus.ErrorIllegalAddress && code <= CudaStatus.ErrorLaunchFailure;
-  if (!isOfEarlierWork) checkCuda(code, "cudaFreeAsync");
+  checkLetGo(openCudaRuntime().symbols.cudaFreeAsync(address, freeingHandle(stream)), "cudaFreeAsync");
 }

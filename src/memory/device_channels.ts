@@ -84,7 +84,7 @@ export class DeviceChannels {
     this.streams = streams;
     this.#parts = parts;
     this.#patienceSeconds = patienceSeconds;
-    this.#patience = { cycles: BigInt(patienceSeconds * CYCLES_PER_SECOND), failure };
+    this.#patience = { cycles: BigInt(Math.round(patienceSeconds * CYCLES_PER_SECOND)), failure };
     this.#failure = new BigInt64Array(viewOfAddress(failure, 8));
     this.#failure[0] = 0n;
     const none = () => parts.map(() => 0);

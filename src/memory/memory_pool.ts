@@ -6,6 +6,7 @@
 import { checkCuda, CudaMemPoolAttribute, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import type { Device } from "../gpu/device.ts";
 import type { Stream } from "../gpu/stream.ts";
+import { checkBytes } from "./allocations.ts";
 
 /** The threshold that keeps everything. */
 const LARGEST = 2n ** 64n - 1n;
@@ -52,6 +53,7 @@ export class MemoryPool implements Disposable {
   }
 
   set releaseThreshold(bytes: number) {
+    if (bytes !== Infinity) checkBytes("releaseThreshold, if it is not Infinity,", bytes);
     const value = BigUint64Array.of(bytes === Infinity ? LARGEST : BigInt(bytes));
     checkCuda(
       openCudaRuntime().symbols.cudaMemPoolSetAttribute(
@@ -65,6 +67,7 @@ export class MemoryPool implements Disposable {
 
   /** Give memory that is not allocated back to the driver, but for so many bytes. */
   trim(bytesToKeep = 0): void {
+    checkBytes("bytesToKeep", bytesToKeep);
     checkCuda(openCudaRuntime().symbols.cudaMemPoolTrimTo(this.#handle, BigInt(bytesToKeep)), "cudaMemPoolTrimTo");
   }
 

@@ -5,7 +5,8 @@
  */
 import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { StateError } from "../errors.ts";
-import { type AllocationKey, noteAllocation, noteFree, Origin } from "./allocations.ts";
+import { checkLetGo } from "../gpu/event.ts";
+import { type AllocationKey, checkBytes, noteAllocation, noteFree, Origin } from "./allocations.ts";
 
 /**
  * Pinned host memory. Source: cudaHostAlloc, cudaFreeHost.
@@ -29,9 +30,11 @@ export class PinnedBuffer implements Disposable {
   /**
    * Allocate; the contents are whatever they were.
    *
+   * @throws {RangeError} if the size is no whole number from 0.
    * @throws {CudaError} if so much cannot be pinned.
    */
   constructor(bytes: number) {
+    checkBytes("The size of a PinnedBuffer", bytes);
     const out = new BigUint64Array(1);
     checkCuda(openCudaRuntime().symbols.cudaHostAlloc(out, BigInt(bytes), CudaHostFlags.AllocDefault), "cudaHostAlloc");
     this.byteLength = bytes;
@@ -52,9 +55,10 @@ export class PinnedBuffer implements Disposable {
   /** Unpin and free it; a second call does nothing. Copies from and to it must have ended. */
   free(): void {
     if (this.#address === null) return;
-    checkCuda(openCudaRuntime().symbols.cudaFreeHost(this.#address), "cudaFreeHost");
-    noteFree(this.#key);
+    const address = this.#address;
     this.#address = null;
+    noteFree(this.#key);
+    checkLetGo(openCudaRuntime().symbols.cudaFreeHost(address), "cudaFreeHost");
   }
 
   /** As `free`. */

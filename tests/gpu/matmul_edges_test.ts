@@ -2,18 +2,26 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   CollectiveError,
+  copyFromDevice,
   type Distribution,
   type DType,
   type EpilogName,
-  type LocalArray,
+  LocalArray,
   Matmul,
   matmul,
   type MatmulOptions,
+  Replicated,
   type Runtime,
   Slab,
   StateError,
   Stream,
 } from "../../mod.ts";
+import type { EngineRequest } from "../../src/linalg/engines/engine.ts";
+import type { MatmulDescriptor } from "../../src/linalg/engines/cublasmp/descriptor.ts";
+import { EpilogArrays } from "../../src/linalg/engines/cublasmp/epilog_arrays.ts";
+import type { CublasMpCall } from "../../src/linalg/engines/cublasmp/paths.ts";
+import type { ProductScales } from "../../src/linalg/engines/cublasmp/product_scales.ts";
+import { describeEpilog } from "../../src/linalg/matmul/epilog.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import {
   apply,
@@ -182,3 +190,30 @@ gpuTest("ranks that ask for different algorithms are refused on every rank", (ru
   using d = matmul(a, b, { distribution: X });
   assertMatrix(d, product(ternary(64, 48, 1), ternary(48, 96, 2)), "afterwards");
 }, { ranks: SEVERAL });
+
+gpuTest(
+  "a bias that is given again after a change is read again, also where cuBLASMp gets a padded copy",
+  (runtime, stream) => {
+    const distribution = Replicated.bind([3, 2], runtime.size);
+    const epilog = describeEpilog("bias", { auxDType: "float32" });
+    const problem = { a: { dtype: "float32" }, c: null, d: { dtype: "float32" } };
+    const arrays = new EpilogArrays(
+      runtime,
+      { problem, epilog } as EngineRequest,
+      { d: { distribution, padded: [4, 2] } } as unknown as CublasMpCall,
+      null as unknown as ProductScales,
+    );
+    let address = 0n;
+    const descriptor = { setPointer: (_: number, value: bigint) => address = value } as unknown as MatmulDescriptor;
+    const bias = LocalArray.empty("float32", [3], "F", stream);
+    for (const value of [1, 2]) {
+      bias.fill(value);
+      arrays.bindInput(descriptor, arrays.prepareInput({ bias })!);
+      const given = new Float32Array(4);
+      copyFromDevice(given, address, stream);
+      assertEquals([...given], [value, value, value, 0]);
+    }
+    arrays.free();
+    bias.release();
+  },
+);

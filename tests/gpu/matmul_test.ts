@@ -143,6 +143,51 @@ gpuTest("Matmul + AllReduce leaves D on all ranks, and never uses multicast", (r
 }, SEVERAL);
 
 gpuTest(
+  "sums of complex products over all ranks that cuBLASMp does not have, and those of which only C is left",
+  (runtime) => {
+    const [m, n, k] = [5, 6, 4 * runtime.size];
+    const conjugated = { isTranspose: true, isConjugate: true };
+    const [opA, opB, c] = [integers(m, k, 1, true), integers(k, n, 2, true), integers(m, n, 3, true)];
+    for (const dtype of ["complex64", "complex128"] as const) {
+      for (const order of ["C", "F"] as const) {
+        const place = (matrix: Dense, distribution: Distribution) =>
+          distribute(runtime, matrix, { distribution, dtype, order });
+        const [a, b, addend] = [
+          place(apply(opA, conjugated), X),
+          place(apply(opB, conjugated), Y),
+          place(c, Replicated),
+        ];
+        for (const [alpha, beta] of [[1, 2], [0, 1]] as const) {
+          using object = new Matmul(a, b, {
+            qualifiers: { a: conjugated, b: conjugated },
+            c: addend,
+            alpha,
+            beta,
+            engine: "cublasmp",
+            epilog: "all_reduce",
+          });
+          object.plan();
+          const message = `${dtype} ${order} ${alpha}`;
+          assertMatrix(object.execute(), combine(alpha, product(opA, opB), beta, c), message);
+          // Here cuBLASMp has the sum.
+          using plain = new Matmul(place(apply(opA, { isTranspose: true }), X), place(opB, X), {
+            qualifiers: { a: { isTranspose: true } },
+            c: addend,
+            alpha,
+            beta,
+            engine: "cublasmp",
+            epilog: "all_reduce",
+          });
+          plain.plan();
+          assertMatrix(plain.execute(), combine(alpha, product(opA, opB), beta, c), `${message}, not conjugated`);
+        }
+      }
+    }
+  },
+  SEVERAL,
+);
+
+gpuTest(
   "factors with gaps between their columns are multiplied where they are, but for A where D is on all ranks",
   (runtime) => {
     for (const dtype of ["float32", "bfloat16", "float64"] as const) {

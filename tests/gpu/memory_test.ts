@@ -9,6 +9,7 @@ import {
   DeviceBuffer,
   DistributedArray,
   Event,
+  Graph,
   initialize,
   LocalArray,
   MemoryPool,
@@ -21,7 +22,9 @@ import {
 import { cacheFolder } from "../../ffi/kernel_cache.ts";
 import { Program } from "../../src/gpu/kernels/program.ts";
 import { checkCuda, CudaMemcpyKind, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import { makeDeviceChannels } from "../../src/memory/device_channels.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
+import { delayStream } from "./delay.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";
 
 gpuTest("the runtime tells its GPU, and each rank has its own", (runtime, stream) => {
@@ -116,10 +119,69 @@ gpuTest("device and pinned buffers: lifetime, and where they came from", (_, str
   assertEquals(empty.address, 0n);
 });
 
+gpuTest("ranks wait for each other for times that are no whole number of a GPU's cycles", (runtime) => {
+  assert(!Number.isInteger(64.1 * 2e9));
+  assert(makeDeviceChannels(runtime, 2 ** 14 * (runtime.size - 1), 64.1) !== null);
+}, { ranks: [2, 3, 4] });
+
+gpuTest(
+  "what is no function of work on a stream is not captured, nor times of events that have none told",
+  (runtime, stream) => {
+    const given = [[3, "not 3"], [undefined, "not undefined"], [async () => {}, "asynchronous"]] as const;
+    for (const [body, message] of given) {
+      assertThrows(() => Graph.capture(runtime, body as () => void), TypeError, message);
+      assert(!stream.isCapturing);
+    }
+    const [plain, timed] = [new Event(), new Event({ timing: true })].map((event) => stream.record(event));
+    stream.synchronize();
+    assertThrows(() => timed.elapsedSince(plain), StateError, "was made without timing");
+    assertThrows(() => plain.elapsedSince(timed), StateError, "new Event({ timing: true })");
+  },
+);
+
+gpuTest("asking whether a GPU is done leaves no error behind", (runtime, stream) => {
+  const { cudaGetLastError } = openCudaRuntime().symbols;
+  cudaGetLastError();
+  const ways = [() => stream.isDone, () => event.isDone, () => stream.synchronize(), () => event.synchronize()];
+  let event = stream.record();
+  for (const ask of ways) {
+    // The mock is always done.
+    if (!isMock(runtime)) delayStream(stream, 5e6);
+    event = stream.record();
+    const said = ask();
+    if (typeof said === "boolean") assertEquals(said, isMock(runtime));
+    assertEquals(cudaGetLastError(), 0);
+  }
+  stream.synchronize();
+});
+
+gpuTest("sizes that are none are refused", (_, stream) => {
+  using pool = new MemoryPool(stream.device);
+  const kept = pool.releaseThreshold;
+  for (const bytes of [-8, 1.5, NaN, "8" as unknown as number]) {
+    for (
+      const [give, what] of [
+        [() => new DeviceBuffer(stream, bytes), "The size of a DeviceBuffer"],
+        [() => new PinnedBuffer(bytes), "The size of a PinnedBuffer"],
+        [() => pool.releaseThreshold = bytes, "releaseThreshold, if it is not Infinity,"],
+        [() => pool.trim(bytes), "bytesToKeep"],
+      ] as const
+    ) {
+      assertThrows(() => void give(), RangeError, `${what} must be a whole number of bytes from 0, not `);
+    }
+  }
+  assertEquals(pool.releaseThreshold, kept);
+});
+
 gpuTest("too much memory is an error that says so, and leaves the GPU usable", (runtime, stream) => {
   const make = () => new DeviceBuffer(stream, 2 ** 45);
   const error = assertThrows(make, Error, "cudaMallocAsync of 35184372088832 bytes");
   assertStringIncludes(error.message, "Free device memory");
+  // What was told is not found by libraries that ask for the last error.
+  const { cudaGetLastError } = openCudaRuntime().symbols;
+  assertEquals(cudaGetLastError(), 0);
+  assertThrows(() => new PinnedBuffer(2 ** 50), Error, "cudaHostAlloc");
+  assertEquals(cudaGetLastError(), 0);
   using buffer = new DeviceBuffer(stream, 2 ** 20);
   copyToDevice(buffer.address, new Uint8Array(2 ** 20).fill(7), stream);
   assertEquals(DistributedArray.full(runtime, [4], Slab.X, 2).sum(), 8);
@@ -283,6 +345,16 @@ gpuTest("the NCCL communicator: one for all calls, messages between GPUs", (runt
   copyFromDevice(back, received.address, stream);
   assertEquals(new Set(back), new Set([(rank + size - 1) % size]));
   nccl.check();
+  for (const bytes of [-8, 1.5]) {
+    const message = `bytes must be a whole number from 0, not ${bytes}`;
+    assertThrows(() => nccl.send(sent.address, bytes, rank), RangeError, `send: ${message}`);
+    assertThrows(
+      () => nccl.group(() => nccl.receive(received.address, bytes, rank)),
+      RangeError,
+      `receive: ${message}`,
+    );
+  }
+  assertThrows(() => nccl.send(sent.address, 8, size), RangeError, `there is no rank ${size}; ranks go from 0`);
   sent.free();
   received.free();
 });

@@ -280,7 +280,13 @@ API int cudaRuntimeGetVersion(int* version) { return *version = 13000, 0; }
 API int cudaDriverGetVersion(int* version) { return *version = 13000, 0; }
 API const char* cudaGetErrorName(int) { return "mockError"; }
 API const char* cudaGetErrorString(int) { return "an error of the mock"; }
-API int cudaGetLastError() { return 0; }
+// Of what has failed for want of memory, or was asked for too early.
+static int last = 0;
+static int fail_last(int code = 2) { return last = code; }
+API int cudaGetLastError() {
+  int code = last;
+  return last = 0, code;
+}
 API int cudaGetDeviceCount(int* count) { return *count = gpus(), 0; }
 API int cudaDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != peer, 0; }
 // Joined by NVLink, or with MOCK_PCIE by PCIe.
@@ -296,7 +302,7 @@ API int cudaMemGetInfo(u64* available, u64* total) { return *total = 1ull << 34,
 API int cudaFree(void* address) { return settle(nullptr), release(address); }
 API int cudaMalloc(void** address, u64 bytes) { return *address = allocate(bytes), 0; }
 API int cudaMallocAsync(void** address, u64 bytes, void*) {
-  if (used + bytes > 1ull << 34 || !allow()) return 2;
+  if (used + bytes > 1ull << 34 || !allow()) return fail_last();
   return *address = allocate(bytes), 0;
 }
 // With MOCK_LOST the GPU's work has failed, as every call then says; with MOCK_CAPTURING a graph is said to be captured, and
@@ -306,8 +312,10 @@ API int cudaFreeAsync(void* address, void*) {
   if (!has_come()) return late.push_back([=] { return release(address), true; }), 0;
   return settle(nullptr), getenv("MOCK_LOST") ? 700 : release(address);
 }
-API int cudaHostAlloc(void** address, u64 bytes, unsigned) { return *address = aligned_alloc(4096, bytes), 0; }
-API int cudaFreeHost(void* address) { return free(address), 0; }
+API int cudaHostAlloc(void** address, u64 bytes, unsigned) {
+  return (*address = aligned_alloc(4096, bytes)) ? 0 : fail_last();
+}
+API int cudaFreeHost(void* address) { return free(address), getenv("MOCK_LOST") ? 700 : 0; }
 API int cudaMemcpyAsync(void* target, const void* source, u64 bytes, int kind, void* stream) {
   CAPTURED(cudaMemcpyAsync(target, source, bytes, kind, stream));
   return settle(stream), memmove(target, source, bytes), 0;
@@ -329,19 +337,19 @@ API int cudaMemPoolGetAttribute(void*, int, u64* value) { return *value = used, 
 API int cudaMemPoolTrimTo(void*, u64) { return 0; }
 // A stream that was destroyed stays, as 0, so that whoever uses it can be found out.
 API int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return *stream = new int(1), 0; }
-API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0; }
+API int cudaStreamDestroy(void* stream) { return *(int*)stream = 0, getenv("MOCK_LOST") ? 700 : 0; }
 API int cudaStreamSynchronize(void*) { return settle(nullptr), 0; }
-API int cudaStreamQuery(void*) { return has_come() ? (settle(nullptr), 0) : 600; }
+API int cudaStreamQuery(void*) { return has_come() ? (settle(nullptr), 0) : fail_last(600); }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
 // The clock of events: it goes on by a millisecond whenever one is recorded.
 static long ticks = 0;
 API int cudaEventCreateWithFlags(void** event, unsigned) { return *event = calloc(1, sizeof(long)), 0; }
-API int cudaEventDestroy(void* event) { return free(event), 0; }
+API int cudaEventDestroy(void* event) { return free(event), getenv("MOCK_LOST") ? 700 : 0; }
 API int cudaEventRecord(void* event, void* stream) {
   *(long*)event = ++ticks;
   return captured == nullptr && late.empty() ? (settle(stream), 0) : 0;
 }
-API int cudaEventQuery(void*) { return has_come() ? 0 : 600; }
+API int cudaEventQuery(void*) { return has_come() ? 0 : fail_last(600); }
 API int cudaEventSynchronize(void*) { return settle(nullptr), 0; }
 API int cudaStreamIsCapturing(void*, int* status) { return *status = captured || getenv("MOCK_CAPTURING") ? 1 : 0, 0; }
 API int cudaStreamBeginCapture(void*, int) { return getenv("MOCK_NO_GRAPHS") ? 900 : (captured = new Captured, 0); }

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { prepareStridedCopy } from "../../../array/device_elements.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
@@ -145,6 +146,8 @@ export class DeviceEpilogPlan implements EnginePlan {
 
   /** Get ready to compute D, in the user's coordinates, from the product. */
   #prepareEpilog(sum: LocalArray, d: LocalArray, { epilog: inputs, scales }: EngineValues): () => void {
+    // Complex numbers have no epilog but the sum over all ranks, and that is done.
+    if (dtypeInfo(sum.dtype).isComplex) return prepareStridedCopy(sum, d);
     const own = this.#runtime.stream!;
     const { bias: along, activation } = this.#epilog;
     const given = biasOf(this.#epilog, inputs);

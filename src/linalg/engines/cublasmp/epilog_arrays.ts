@@ -181,12 +181,11 @@ export class EpilogArrays {
     descriptor.setPointer(Attribute.EPILOGUE_AUX_LD, BigInt(isMask ? rows * 8 : rows));
   }
 
-  /** On the GPU, dense, of this type, padded with zeros. */
+  /** On the GPU, dense, of this type, padded with zeros: copied anew, since what is given again may have changed. */
   #adapt(input: LocalArray, dtype: DType, shape: readonly number[]): AdaptedInput {
     const isFit = input.isOnDevice && input.dtype === dtype && input.shape.join() === shape.join() &&
       input.isDense("F");
     if (isFit) return { from: input, given: input };
-    if (this.#input?.from === input) return this.#input;
     const given = LocalArray.zeros(dtype, shape, "F", this.#runtime.stream);
     const seen = shape.length === 1 ? asVector(input) : input;
     given.slice(shape.map(() => 0), seen.shape).set(seen);

@@ -227,10 +227,11 @@ export class CublasMpPlan implements EnginePlan {
     const areNew = values !== this.#values;
     // Other scales and bias are written where a product on another stream may still read those before.
     if (areNew) this.#resources.settle();
-    if (isStaged || areNew) own.wait(on);
+    const isAddend = c !== null && isZero(values.alpha) && isOne(values.beta);
+    if (isStaged || areNew || isAddend) own.wait(on);
     for (const staged of [a, b, c]) staged?.bring?.();
     const brought = { a: a.local, b: b.local, c: c && c.local, d: d.local };
-    const given = isZero(values.alpha) && isOne(values.beta) ? withAddendInPlace(brought) : brought;
+    const given = isAddend ? withAddendInPlace(brought) : brought;
     // What is gathered is B.
     if (this.#call.path === "all_gather") native.shareB(given.b);
     if (areNew) this.#bindValues(native, values, c !== null, input);
