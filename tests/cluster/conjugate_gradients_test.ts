@@ -1,14 +1,17 @@
 /** Conjugate gradients: solutions that are known, by matrices and by functions, and what is refused. */
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import {
+  BlockCyclic,
   cg,
   CollectiveError,
   DistributedArray,
+  DistributionError,
   type DType,
   DTypeError,
   evaluate,
   type LinearOperator,
   matmul,
+  ProcessGrid,
   Replicated,
   reshape,
   type Runtime,
@@ -147,6 +150,17 @@ clusterTest("errors of a user's functions arrive as they are", (runtime) => {
   assertThrowsEverywhere(runtime, () => cg(forgotten, b), TypeError, nothing);
   const before = "cg: the preconditioner must return a DistributedArray, not undefined";
   assertThrowsEverywhere(runtime, () => cg(a, b, { preconditioner: forgotten }), TypeError, before);
+  const other = (make: () => DistributedArray) => () => cg(make, b);
+  const should = "cg: A must return an array of its operand's shape, distribution and dtype";
+  const longer = other(() => DistributedArray.full(runtime, [n + 1], Slab.X, 1));
+  assertThrowsEverywhere(runtime, longer, ShapeError, `${should}, [${n}] in Slab.X, float64; it returned [${n + 1}]`);
+  const wider = other(() => DistributedArray.full(runtime, [n], Slab.X, [1, 0], { dtype: "complex128" }));
+  assertThrowsEverywhere(runtime, wider, DTypeError, `${should}, [${n}] in Slab.X, float64; it returned [${n}]`);
+  if (runtime.size > 1) {
+    const blocks = new BlockCyclic(new ProcessGrid({ shape: [runtime.size] }), [1]);
+    const elsewhere = other(() => DistributedArray.full(runtime, [n], blocks, 1));
+    assertThrowsEverywhere(runtime, elsewhere, DistributionError, `${should}, [${n}] in Slab.X, float64; it returned`);
+  }
   const boom: LinearOperator = () => {
     throw new SyntaxError("boom");
   };

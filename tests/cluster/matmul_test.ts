@@ -715,6 +715,26 @@ clusterTest("explain() and algorithm tell what happens", (runtime) => {
   }
 });
 
+clusterTest("explain() tells what follows the product, and by what its matrices are scaled", (runtime) => {
+  const { a, b } = factors(16, 32, 16, false, false);
+  const place = (matrix: Dense, distribution: Distribution, dtype: DType, order: "C" | "F") =>
+    distribute(runtime, matrix, { distribution, dtype, order });
+  using c = place(factors(16, 32, 32, false, false).ab, Slab.X, "float32", "C");
+  const given = [place(a, Slab.X, "float32", "C"), place(b, Slab.Y, "float32", "C")] as const;
+  using object = new Matmul(...given, { c, beta: 2, epilog: "relu" });
+  assertStringIncludes(object.explain(), "D = relu(1 op(A) op(B) + 2 C), summed in float32");
+  object.plan();
+  assertStringIncludes(object.explain(), "D = relu(1 op(A) op(B) + 2 C), summed in float32");
+  object.plan({ epilog: null });
+  assertStringIncludes(object.explain(), "D = 1 op(A) op(B) + 2 C, summed in float32");
+  const narrow = [place(a, Slab.X, "float8_e4m3", "C"), place(b, Slab.Y, "float8_e4m3", "F")] as const;
+  using scaled = new Matmul(narrow[0], narrow[1], { resultType: "float32", quantizationScales: { a: 2, b: 0.5 } });
+  assertMatch(scaled.explain(), /\n {2}A 16 x 16, float8_e4m3, .*, order C, scaled by 2\n/);
+  assertMatch(scaled.explain(), /\n {2}B 16 x 32, float8_e4m3, .*, order F, scaled by 0.5\n/);
+  scaled.resetOperands({ quantizationScales: { b: 4 } });
+  assertMatch(scaled.explain(), /, order F, scaled by 4\n/);
+});
+
 hostTest("explain() tells what p?gemm sends at least, and no number of what it does not tell", (runtime) => {
   const { size } = runtime;
   const grid = new ProcessGrid({ shape: [1, size], layout: "row-major" });

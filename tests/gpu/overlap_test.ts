@@ -23,6 +23,9 @@ import {
   Stream,
 } from "../../mod.ts";
 import { variantsWorthMeasuring } from "../../src/linalg/engines/overlap/tile_variants.ts";
+import { measuredRates, noteRates } from "../../src/array/gpu_model.ts";
+import { measureRates } from "../../src/linalg/engines/machine_rates.ts";
+import { SymmetricBuffer } from "../../src/memory/symmetric_memory.ts";
 import { TILE_SHAPES } from "../../src/overlap/executors/tile/configuration.ts";
 import { gelu, geluDerivative } from "../../src/linalg/matmul/epilog.ts";
 import {
@@ -185,6 +188,35 @@ gpuTest("what lies as kernels take it is used where it is, the rest is copied an
   const { copies } = run(runtime, { places: [X, Y, Y], shape: [16 * size, 24 * size, 8 * size + 1] });
   const why = "copied on each rank, since 16 bytes are moved at a time";
   assertEquals(copies, [`A ${why}`]);
+});
+
+gpuTest("reports tell of the copies of the last execution, not of those before it or of a timeline", (runtime) => {
+  const { size, rank } = runtime;
+  const [m, n, k] = [64 * size, 32 * size, 32 * size];
+  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+  const [rows, columns] = X.bind([m, k], size).localShape(rank);
+  const narrow = { resultType: "float32", quantizationScales: { a: 1, b: 1 } } as const;
+  for (const [dtype, options, by] of [["bfloat16", {}, "tiles"], ["float8_e4m3", narrow, "copies"]] as const) {
+    using left = distribute(runtime, a, { distribution: X, dtype });
+    using right = distribute(runtime, b, { distribution: Y, dtype, order: "F" });
+    // Rows that begin at no multiples of 16 bytes.
+    const wide = LocalArray.zeros(dtype, [rows, columns + 1], "C", runtime.stream);
+    const local = wide.slice([0, 0], [rows, columns]);
+    local.set(left.local);
+    using apart = DistributedArray.fromLocal(runtime, local, X);
+    using object = new Matmul(apart, right, { engine: "overlap", distribution: Y, ...options });
+    object.plan();
+    assertStringIncludes(object.algorithm.variant, `; ${by}: `);
+    for (const [operand, isCopied] of [[apart, true], [left, false], [apart, true], [left, false]] as const) {
+      object.resetOperands({ a: operand });
+      using d = object.execute();
+      assertMatrix(d, product(a, b), dtype);
+      assertEquals(object.algorithm.copies.length, Number(isCopied));
+    }
+    object.resetOperands({ a: apart });
+    object.timeline();
+    assertEquals(object.algorithm.copies, []);
+  }
 });
 
 const EPILOGS = [
@@ -599,26 +631,33 @@ gpuTest("operands of other streams are waited for, and not overwritten before th
 
 gpuTest("a sum goes straight into symmetric memory that all ranks address", (runtime) => {
   const { size } = runtime;
-  const [m, n, k] = [160, 200, 8 * size];
-  const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
-  const left = allocateSymmetricMemory(runtime, Y.bind([m, k], size).localShape(runtime.rank), { dtype: "bfloat16" });
-  const right = allocateSymmetricMemory(runtime, X.bind([k, n], size).localShape(runtime.rank), { dtype: "bfloat16" });
-  left.set(distribute(runtime, a, { distribution: Y, dtype: "bfloat16" }).local);
-  right.set(distribute(runtime, b, { distribution: X, dtype: "bfloat16" }).local);
-  const [arrayA, arrayB] = [
-    DistributedArray.fromLocal(runtime, left, Y),
-    DistributedArray.fromLocal(runtime, right, X),
-  ];
-  using object = new Matmul(arrayA, arrayB, { engine: "overlap", distribution: Replicated });
-  object.plan();
-  for (let run = 0; run < 2; run++) {
-    const d = object.execute();
-    assertEquals([d.memory, object.algorithm.copies], ["symmetric", []]);
-    assertMatrix(d, product(a, b), "symmetric");
-    d.free();
+  // Few rows are exchanged, of more each rank stores its sums into the memory of all.
+  for (const [m, n, k] of [[160, 200, 8 * size], [320, 200, 8 * size]]) {
+    const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+    const left = allocateSymmetricMemory(runtime, Y.bind([m, k], size).localShape(runtime.rank), { dtype: "bfloat16" });
+    const right = allocateSymmetricMemory(runtime, X.bind([k, n], size).localShape(runtime.rank), {
+      dtype: "bfloat16",
+    });
+    left.set(distribute(runtime, a, { distribution: Y, dtype: "bfloat16" }).local);
+    right.set(distribute(runtime, b, { distribution: X, dtype: "bfloat16" }).local);
+    const [arrayA, arrayB] = [
+      DistributedArray.fromLocal(runtime, left, Y),
+      DistributedArray.fromLocal(runtime, right, X),
+    ];
+    using object = new Matmul(arrayA, arrayB, { engine: "overlap", distribution: Replicated });
+    object.plan();
+    for (let run = 0; run < 2; run++) {
+      const d = object.execute();
+      assertEquals([d.memory, object.algorithm.copies], ["symmetric", []]);
+      assertMatrix(d, product(a, b), "symmetric");
+      d.free();
+    }
+    // A timeline has a D of its own, which is not symmetric.
+    object.timeline();
+    assertEquals(object.algorithm.copies, []);
+    object.free();
+    freeSymmetricMemory(left, right);
   }
-  object.free();
-  freeSymmetricMemory(left, right);
 });
 
 gpuTest("a sum goes to one place of symmetric memory on all ranks, or is refused on all", (runtime) => {
@@ -671,6 +710,38 @@ gpuTest("auto takes the engine where it can multiply, and cuBLASMp for the rest"
   assertEquals(ran("float32"), "cublasmp");
   assertEquals(ran("bfloat16", { communicationType: "float32" }), "cublasmp");
   assertEquals(ran("bfloat16", { communicationSmCount: 8 }), "cublasmp");
+});
+
+gpuTest("a rank that cannot address another one's memory is an error on all of them", (runtime) => {
+  const { size, rank } = runtime;
+  const { peerAddress } = SymmetricBuffer.prototype;
+  const refused = (body: () => void) => {
+    if (rank === 0) {
+      SymmetricBuffer.prototype.peerAddress = () => {
+        throw new ConfigurationError("there is no direct link between their GPUs");
+      };
+    }
+    try {
+      assertThrows(body, ConfigurationError, "there is no direct link between their GPUs");
+    } finally {
+      SymmetricBuffer.prototype.peerAddress = peerAddress;
+    }
+  };
+  for (const dtype of ["bfloat16", "float32"] as const) {
+    // Of a shape that nothing else has: what ranks share would be there.
+    const [m, n, k] = [88 * size, 104 * size, 24 * size];
+    const [a, b] = [ternary(m, k, 1), ternary(k, n, 2)];
+    using left = distribute(runtime, a, { distribution: X, dtype });
+    using right = distribute(runtime, b, { distribution: Y, dtype });
+    using object = new Matmul(left, right, { engine: "overlap", distribution: Y });
+    refused(() => object.plan());
+    object.plan();
+    assertMatrix(object.execute(), product(a, b), dtype);
+  }
+  const known = measuredRates(runtime) ?? null;
+  noteRates(runtime, null);
+  refused(() => measureRates(runtime));
+  noteRates(runtime, known);
 });
 
 gpuTest("a C that lies otherwise than D is no product in place", (runtime) => {
@@ -761,6 +832,37 @@ gpuTest(
     }
   },
 );
+
+gpuTest("results of 8 bits, on one rank or on all", (runtime) => {
+  const { size } = runtime;
+  const [m, n, k] = [64 * size, 32 * size, 32 * size];
+  const [a, some] = [ternary(m, k, 1), ternary(k, n, 2)];
+  // So few that their sums are numbers of 8 bits.
+  const b = dense(k, n, (l, j) => l % 16 === j % 16 ? at(some, l, j) : [0, 0]);
+  for (const [atA, atB, atD, algorithm] of PLACES) {
+    const dtype = "float8_e4m3";
+    using left = distribute(runtime, a, { distribution: atA, dtype, order: "C" });
+    using right = distribute(runtime, b, { distribution: atB, dtype, order: "F" });
+    using object = new Matmul(left, right, {
+      engine: "overlap",
+      distribution: atD,
+      resultType: dtype,
+      quantizationScales: { a: 0.5, b: 1, d: 2 },
+    });
+    object.plan();
+    for (let i = 0; i < 2; i++) assertMatrix(object.execute(), product(a, b), `${atA} ${atD}`);
+    const { variant, bytesMoved } = object.algorithm;
+    assertStringIncludes(variant, "; copies: ");
+    // Sums travel in 16 bits, and what all get of them in 8.
+    const bytes = {
+      all_gather_gemm: (atD === Y ? m : n) * k,
+      gemm_reduce_scatter: 2 * m * n,
+      gemm_all_reduce: 3 * m * n,
+    };
+    assertEquals(bytesMoved, (size - 1) * bytes[algorithm as keyof typeof bytes]);
+    object.free();
+  }
+});
 
 gpuTest("8-bit factors of uneven shapes by tiles, with alpha, C, and scales that change", (runtime) => {
   const cycle = new Cycle();

@@ -26,8 +26,16 @@ function trafficBetween(strategy: Candidate, traffic: number): number[][] {
     return traffic / (size - 1) * sizeOfShape(travelling.localShape(rank)) / sizeOfShape(travelling.globalShape!);
   };
   const isGathered = exchange === "all-gather";
+  // Rounded so that all of them together are the traffic: sums may not divide evenly.
+  let [sum, told] = [0, 0];
   return noBytes(size).map((row, from) =>
-    row.map((_, to) => from === to ? 0 : Math.round(bytes(isGathered ? from : to)))
+    row.map((_, to) => {
+      if (from === to) return 0;
+      sum += bytes(isGathered ? from : to);
+      const own = Math.round(sum) - told;
+      told += own;
+      return own;
+    })
   );
 }
 

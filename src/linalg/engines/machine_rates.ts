@@ -76,8 +76,10 @@ function measure(runtime: Runtime): MeasuredRates {
     () => ({ bytes: COPY_BYTES, backend: "nvshmem", makeSymmetric: true, facts: {}, offer: null }),
   );
   try {
-    let factors!: DeviceBuffer, result!: DeviceBuffer, workspace!: DeviceBuffer;
+    let factors!: DeviceBuffer, result!: DeviceBuffer, workspace!: DeviceBuffer, peer!: bigint;
+    // One rank alone may have no memory, or no link to the next one.
     agree(runtime, "Matmul.autotune", () => {
+      peer = target.peerAddress((rank + 1) % size);
       [factors, result, workspace] = [bytes, bytes, GEMM_WORKSPACE_BYTES].map((length) => {
         const buffer = new DeviceBuffer(stream, length);
         buffers.push(buffer);
@@ -99,7 +101,6 @@ function measure(runtime: Runtime): MeasuredRates {
       const launch = gemm.prepare({ extents, matrices: { a, b: a, c: d, d } });
       return () => launch(one.values, zero.values, stream);
     };
-    const peer = target.peerAddress((rank + 1) % size);
     /** Microseconds, of some after each other, while all ranks do the same. */
     const time = (body: () => void, count: number): number => {
       body();

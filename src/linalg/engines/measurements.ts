@@ -1,6 +1,6 @@
 /**
- * What `autotune` measured, kept on disk by machine, product and versions, so that the next plan of such a product takes
- * the fastest without measuring. Rank 0 reads and writes for all ranks of a communicator.
+ * What `autotune` measured, kept on disk by machine, its ranks, product and versions, so that the next plan of such a
+ * product takes the fastest without measuring. Rank 0 reads and writes for all ranks of a communicator.
  *
  * @module
  */
@@ -85,8 +85,9 @@ function note(communicator: Communicator, key: string, measured: readonly Measur
   ofCommunicator.set(key, measured);
 }
 
-function fileOf({ device }: Runtime, key: string, versions: readonly string[]): string | undefined {
-  return cachedFile("product", [device.name, key, ...versions]);
+function fileOf({ device, localSize }: Runtime, key: string, versions: readonly string[]): string | undefined {
+  // As many ranks on several machines take other times, and other engines.
+  return cachedFile("product", [device.name, String(localSize), key, ...versions]);
 }
 
 function read(file: string | undefined): readonly Measured[] | null {

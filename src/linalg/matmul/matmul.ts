@@ -153,7 +153,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * @param b the right factor, k x n after its qualifiers
    * @throws {TypeError} if an option is unknown, missing or of the wrong type
    * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
-   * @throws {StateError} if a matrix was freed
+   * @throws {StateError} if a matrix was freed, or C shares memory with a factor though the product is `inplace`
    * @throws {ConfigurationError} if no engine on this machine can do what is asked
    * @throws {CollectiveError} if ranks differ in what they ask for
    */
@@ -262,6 +262,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
    * windows in shared memory, is passed over. Collective; it takes a few executions of each, with the other options of the
    * last `plan`, and leaves the operands as they are. The choice holds until the next `plan`.
    *
+   * @throws {TypeError | RangeError} if an option is unknown, or repetitions are no whole number from 1
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: AutotuneOptions): Measurement[] {
@@ -506,7 +507,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
  * @returns D, m x n, in new memory; C itself with `inplace`
  * @throws {TypeError} if an option is unknown, missing or of the wrong type, or the epilog has more outputs than D
  * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
- * @throws {StateError} if a matrix was freed
+ * @throws {StateError} if a matrix was freed, or C shares memory with a factor though the product is `inplace`
  * @throws {ConfigurationError} if no engine on this machine can do what is asked
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
@@ -568,7 +569,7 @@ function checkMatmul(runtime: Runtime, a: DistributedArray, b: DistributedArray,
 }
 
 function explain(checked: CheckedMatmul, scalars: CheckedScalars, plan: MatmulPlan | null): string {
-  return explainProduct(checked.product, scalars, plan && plannedBy(checked, plan));
+  return explainProduct(checked.product, scalars, (plan ?? checked).epilog, plan && plannedBy(checked, plan));
 }
 
 function plannedBy(checked: CheckedMatmul, { engine, report }: MatmulPlan): Planned {

@@ -87,7 +87,8 @@ export class MatrixQualifiers implements Iterable<MatrixQualifierRecord> {
 }
 
 /**
- * Qualifiers as packed records, as nvmath's `matrix_qualifiers_dtype` has them: record 0 is A's, 1 B's, 2 C's.
+ * Qualifiers as packed records, as nvmath's `matrix_qualifiers_dtype` has them, but for its `structure`: record 0 is A's, 1
+ * B's, 2 C's.
  *
  * @example
  * ```ts

@@ -47,7 +47,9 @@ export interface AddendOptions {
   beta?: Scalar;
   /** Write the result into C and return C. False if left out. */
   inplace?: boolean;
-  /** The distribution of the result. C's if there is one, else inferred from the operands. */
+  /**
+   * The distribution of the result. If left out, C's if there is one, else what the routine says. With `inplace` it is C's.
+   */
   distribution?: Distribution;
 }
 
@@ -84,6 +86,8 @@ export interface TraddOptions extends GeaddOptions {
 /**
  * Solve a triangular system with many right-hand sides: op(A) X = alpha B, or X op(A) = alpha B. Collective.
  *
+ * A zero on the diagonal of A is no error: X is then infinite or NaN, as in ScaLAPACK.
+ *
  * Source: `p?trsm` of PBLAS, `cublasMpTrsm`.
  *
  * @example
@@ -102,7 +106,8 @@ export interface TraddOptions extends GeaddOptions {
  * @returns X, m x n, with B's distribution and order; B itself with `inplace`
  * @throws {TypeError} if an option is unknown or of the wrong type
  * @throws {ShapeError | DTypeError | DistributionError} if the matrices do not fit each other
- * @throws {StateError} if a matrix was freed
+ * @throws {StateError} if a matrix was freed, or with `inplace` the result shares memory with a matrix that is read
+ * @throws {ConfigurationError} if there is no ScaLAPACK, or on GPUs no cuBLASMp
  * @throws {CollectiveError} if ranks differ in what they ask for
  */
 export function trsm<D extends DType>(
@@ -159,7 +164,8 @@ export function trmm<D extends DType>(
  * ```
  *
  * @param a n x k after `trans`
- * @returns n x n, with C's distribution and order; C itself with `inplace`
+ * @returns n x n, with C's distribution and order, or without C in `Slab.X`, blocks on A's grid if A is block-cyclic, and
+ * with A's order; C itself with `inplace`
  */
 export function syrk<D extends DType>(a: DistributedArray<D>, options: RankKOptions = {}): DistributedArray<D> {
   return run(update("syrk", [a], options));
@@ -183,7 +189,8 @@ export function syrk<D extends DType>(a: DistributedArray<D>, options: RankKOpti
  * ```
  *
  * @param a n x k after `trans`
- * @returns n x n, with C's distribution and order; C itself with `inplace`
+ * @returns n x n, with C's distribution and order, or without C in `Slab.X`, blocks on A's grid if A is block-cyclic, and
+ * with A's order; C itself with `inplace`
  */
 export function herk<D extends DType>(a: DistributedArray<D>, options: RankKOptions = {}): DistributedArray<D> {
   return run(update("herk", [a], options));
@@ -209,7 +216,8 @@ export function herk<D extends DType>(a: DistributedArray<D>, options: RankKOpti
  *
  * @param a n x k after `trans`
  * @param b as A
- * @returns n x n, with C's distribution and order; C itself with `inplace`
+ * @returns n x n, with C's distribution and order, or without C in `Slab.X`, blocks on A's grid if A is block-cyclic, and
+ * with A's order; C itself with `inplace`
  */
 export function syr2k<D extends DType>(
   a: DistributedArray<D>,
@@ -239,7 +247,8 @@ export function syr2k<D extends DType>(
  *
  * @param a n x k after `trans`
  * @param b as A
- * @returns n x n, with C's distribution and order; C itself with `inplace`
+ * @returns n x n, with C's distribution and order, or without C in `Slab.X`, blocks on A's grid if A is block-cyclic, and
+ * with A's order; C itself with `inplace`
  */
 export function her2k<D extends DType>(
   a: DistributedArray<D>,
@@ -324,7 +333,8 @@ export function hemm<D extends DType>(
  * ```
  *
  * @param a m x n after `trans`
- * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
+ * @returns m x n, with C's distribution and order, or without C with op(A)'s distribution and A's order; C itself with
+ * `inplace`
  */
 export function geadd<D extends DType>(a: DistributedArray<D>, options: GeaddOptions = {}): DistributedArray<D> {
   return run(add("geadd", a, options));
@@ -347,7 +357,8 @@ export function geadd<D extends DType>(a: DistributedArray<D>, options: GeaddOpt
  * ```
  *
  * @param a m x n after `trans`
- * @returns m x n, with C's distribution and order, or those of op(A) without C; C itself with `inplace`
+ * @returns m x n, with C's distribution and order, or without C with op(A)'s distribution and A's order; C itself with
+ * `inplace`
  */
 export function tradd<D extends DType>(a: DistributedArray<D>, options: TraddOptions = {}): DistributedArray<D> {
   return run(add("tradd", a, options));

@@ -10,7 +10,7 @@ import { axpy } from "../../array/reductions/products.ts";
 import { expandDims, squeeze } from "../../array/shaping/shaping.ts";
 import { Slab } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
-import { ShapeError } from "../../errors.ts";
+import { DistributionError, DTypeError, ShapeError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree, type Facts } from "../../runtime/agreement.ts";
 import { Matmul } from "../matmul/matmul.ts";
@@ -74,10 +74,14 @@ const KEYS = keysOf<CgOptions>({
  *
  * @param a n x n, in any distribution; or a function of arrays of b's shape
  * @param b of n elements for a matrix, of any shape for a function
- * @throws {TypeError | RangeError} on every rank, if an option is none.
+ * @throws {TypeError | RangeError} on every rank, if an option is none, or a function returns no array.
  * @throws {ShapeError | DTypeError} on every rank, if the arrays do not fit each other, or are not of floats or complex numbers
  * of 32 or 64 bits.
+ * @throws {ShapeError | DistributionError | DTypeError} on every rank, if what a function returns does not fit its operand.
  * @throws {RangeError} on every rank, if A turns out not to be positive definite.
+ * @throws {StateError} on every rank, if an array was freed.
+ * @throws {CollectiveError} on every rank, if ranks differ in what they ask for.
+ * @throws what the functions throw
  */
 export function cg<D extends DType>(
   a: DistributedArray<D> | LinearOperator<D>,
@@ -196,13 +200,28 @@ function taken<D extends DType, R>(
   try {
     return use(value as DistributedArray<D>);
   } catch (error) {
-    if (value instanceof DistributedArray) throw error;
-    throw new TypeError(`cg: ${name} must return a DistributedArray, not ${describe(value)}. Return the product.`, {
-      cause: error,
-    });
+    throw refused(name, operand, value, error);
   } finally {
     if (value instanceof DistributedArray && value !== operand) value.free();
   }
+}
+
+/** What is thrown where an operator's value was refused: in words of the operator, if it is the value that is wrong. */
+function refused(name: string, operand: DistributedArray, value: unknown, cause: unknown): unknown {
+  if (!(value instanceof DistributedArray)) {
+    return new TypeError(`cg: ${name} must return a DistributedArray, not ${describe(value)}. Return the product.`, {
+      cause,
+    });
+  }
+  const kind = [ShapeError, DistributionError, DTypeError].find((one) => cause instanceof one);
+  const [wanted, given] = [operand, value].map(({ shape, distribution, dtype }) =>
+    `[${shape}] in ${distribution}, ${dtype}`
+  );
+  if (kind === undefined || wanted === given) return cause;
+  return new kind(
+    `cg: ${name} must return an array of its operand's shape, distribution and dtype, ${wanted}; it returned ${given}.`,
+    { cause },
+  );
 }
 
 /** The real part of a number. */

@@ -37,6 +37,8 @@ interface Ready {
   readonly operands: CopyEngineOperands;
   readonly before: readonly Copying[];
   readonly after: readonly Copying[];
+  /** Which matrices are copied. */
+  readonly copied: readonly Name[];
 }
 
 /** Copies one of the matrices that it is given: others may lie where that was which it was made for. */
@@ -63,6 +65,8 @@ export class CopyPlan implements EnginePlan {
   readonly #kept: Readonly<Record<Name, KeptArray>>;
   #shared: Use<SharedCopies> | null = null;
   #recent: { readonly given: Given; readonly ready: Ready } | null = null;
+  /** What the last execution copied: others had operands that lay otherwise. */
+  #copied: readonly Name[] = [];
 
   /** Plan it. Local. */
   constructor(runtime: Runtime, request: EngineRequest, strategy: CopyStrategy) {
@@ -98,7 +102,7 @@ export class CopyPlan implements EnginePlan {
       variant: `${describeOneDimensional(problem, strategy)}; ${name}`,
       workspaceBytes: this.workspaceBytes,
       bytesMoved: copyTraffic(this.#strategy, problem),
-      copies: NAMES.filter((name) => this.#kept[name].byteLength > 0).map((name) =>
+      copies: this.#copied.map((name) =>
         `${matrixName(problem, name)} copied on each rank, since its columns do not lie as cuBLASLt takes them`
       ),
       times: { ...copySeconds(this.#strategy, ratesOf(this.#runtime)), basis: ratesInWords(this.#runtime) },
@@ -124,10 +128,11 @@ export class CopyPlan implements EnginePlan {
     const own = this.#runtime.stream!;
     const on = stream ?? own;
     this.#shared?.value.product.checkEnded();
-    const { operands, before, after } = this.#ready(locals, values);
+    const { operands, before, after, copied } = this.#ready(locals, values);
     const isStaged = before.length + after.length > 0;
     return () => {
       const { product, scales } = this.#shared!.value;
+      this.#copied = copied;
       // Elements are copied on the runtime's stream, between what is on the other one before and after.
       if (isStaged && on !== own) own.wait(on);
       if (isStaged) product.settle();
@@ -177,20 +182,23 @@ export class CopyPlan implements EnginePlan {
     if (this.#recent !== null && isSame(this.#recent.given, given)) return this.#recent.ready;
     const before: Copying[] = [];
     const after: Copying[] = [];
+    const copied: Name[] = [];
     const read = (name: Name, local: LocalArray): MatrixInMemory => {
       if (this.#takes(local)) return inMemory(local);
       const copy = this.#kept[name].have(local.dtype, local.shape, "F");
       before.push((locals) => copy.set(locals[name]!));
+      copied.push(name);
       return inMemory(copy);
     };
     const write = (local: LocalArray): MatrixInMemory => {
       if (this.#takes(local)) return inMemory(local);
       const copy = this.#kept.d.have(local.dtype, local.shape, "F");
       after.push((locals) => locals.d.set(copy));
+      copied.push("d");
       return inMemory(copy);
     };
     const operands = { a: read("a", a), b: read("b", b), c: added && read("c", added), d: write(d) };
-    const ready = { operands, before, after };
+    const ready = { operands, before, after, copied };
     // Memory for copies is freed where ranks do not agree on the execution.
     this.#recent = before.length + after.length > 0 ? null : { given, ready };
     return ready;

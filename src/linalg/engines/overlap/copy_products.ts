@@ -82,12 +82,12 @@ function makeProduct(runtime: Runtime, { problemOf, variant }: CopyStrategy) {
   const problem = problemOf(rank);
   const bytes = exchangeBytes(problem, variant);
   const exchange = allocateForPlan(runtime, "nvshmem", bytes);
-  const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
   let product!: CopyEngineProduct;
   let scales: ScaleCells | null = null;
   try {
-    // One rank alone may have no memory.
+    // One rank alone may have no memory, or no link to another.
     agree(runtime, "Matmul.plan", () => {
+      const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
       scales = isQuantized(problem.types.a) ? new ScaleCells(stream) : null;
       const addresses = (scales as ScaleCells | null)?.addresses(problem.types) ?? {};
       const options = { patienceSeconds: patienceFor(runtime, PATIENCE_SECONDS) };

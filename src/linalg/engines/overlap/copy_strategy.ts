@@ -168,10 +168,11 @@ export function copiesWorthMeasuring({ problemOf, name }: CopyStrategy): string[
   return [...new Set([name, ...names])];
 }
 
-/** The bytes of an element that travels. */
+/** The bytes of an element that travels: of what all ranks get a half are sums, the other half results. */
 function travellingBytes({ problemOf }: CopyStrategy): number {
-  const { partition: { travels }, types, sumType } = problemOf(0);
-  return dtypeInfo(travels === "d" ? sumType : types[travels]).itemSize;
+  const { partition: { kind, travels }, types, sumType } = problemOf(0);
+  const { itemSize } = dtypeInfo(travels === "d" ? sumType : types[travels]);
+  return kind === "all_reduce" ? (itemSize + dtypeInfo(types.d).itemSize) / 2 : itemSize;
 }
 
 /** Bytes that leave ranks, over all ranks. */

@@ -130,8 +130,14 @@ interface Target extends Pick<TileOperands, "d" | "partsOfD" | "peersOfD"> {
   readonly fill?: (c: LocalArray) => void;
 }
 
+const NAMES = ["a", "b", "c", "d"] as const;
+
+type Name = typeof NAMES[number];
+
 /** What an execution has prepared. */
 interface Ready {
+  /** What the kernel does not take where it is. */
+  readonly copied: ReadonlySet<Name>;
   readonly operands: Omit<TileOperands, "d">;
   /** What is copied before the kernel. */
   readonly before: readonly (() => void)[];
@@ -166,13 +172,15 @@ export class TilePlan implements EnginePlan {
   readonly #request: EngineRequest;
   readonly #tiles: TileStrategy;
   readonly #problem: TileProblem;
-  readonly #matrices: Readonly<Record<"a" | "b" | "c" | "d", TileOperand>>;
+  readonly #matrices: Readonly<Record<Name, TileOperand>>;
   readonly #bias: KeptArray;
   readonly #given: KeptArray;
   #shared: Use<SharedProduct> | null = null;
   /** The last execution, if nothing but the kernel ran. */
   #repeatable: Repeatable | null = null;
-  /** Whether a sum that all ranks have was copied to D. */
+  /** What the last execution copied: a timeline's D may lie otherwise, and other operands did. */
+  #copied: ReadonlySet<Name> = new Set();
+  /** Whether the last execution copied a sum that all ranks have to D. */
   #isCopied = false;
 
   constructor(runtime: Runtime, request: EngineRequest) {
@@ -209,7 +217,7 @@ export class TilePlan implements EnginePlan {
   get report(): AlgorithmReport {
     const { problem, epilog } = this.#request;
     const { strategy, name } = this.#tiles;
-    const copied = (["a", "b", "c", "d"] as const).filter((name) => this.#matrices[name].byteLength > 0);
+    const copied = NAMES.filter((name) => this.#copied.has(name));
     return {
       engine: NAME,
       algorithm: strategy.algorithm,
@@ -286,7 +294,7 @@ export class TilePlan implements EnginePlan {
   #execute(
     matrices: LocalOperands,
     values: EngineValues,
-    { operands, before, target: prepared, auxiliary }: Ready,
+    { operands, before, target: prepared, auxiliary, copied }: Ready,
     on: Stream,
   ): EpilogValues {
     const { d } = matrices;
@@ -295,6 +303,8 @@ export class TilePlan implements EnginePlan {
     const { product } = this.#shared!.value;
     const target = prepared ?? this.#commonTarget(d);
     const { local, bring, fill: _, ...places } = target;
+    this.#copied = copied;
+    this.#isCopied = prepared === null && bring !== null;
     const isStaged = before.length > 0 || bring !== null;
     // Elements are copied on the runtime's stream, between what is on the other one before and after.
     if (isStaged && on !== own) own.wait(on);
@@ -319,23 +329,26 @@ export class TilePlan implements EnginePlan {
     const { epilog, problem: { transposed } } = this.#request;
     const matrices = this.#matrices;
     const before: (() => void)[] = [];
-    const read = ({ matrix, bring }: Placed) => {
+    const copied = new Set<Name>();
+    const read = (name: Name, { matrix, bring }: Placed) => {
       if (bring) before.push(bring);
+      if (bring) copied.add(name);
       return matrix;
     };
     const factor = (name: "a" | "b", local: LocalArray, split: TileProblem["split"]) => {
       const problem = this.#problem;
       const isOne = problem.kind !== "reduce" || problem.split !== split || !isSplitInSequence(problem) ||
         arePartsAligned(problem);
-      if (isOne) return { matrix: read(matrices[name].read(local)), parts: undefined };
+      if (isOne) return { matrix: read(name, matrices[name].read(local)), parts: undefined };
       const placed = matrices[name].readParts(local, partsOf(problem));
-      return { matrix: read(placed), parts: placed.parts };
+      return { matrix: read(name, placed), parts: placed.parts };
     };
     // The problem's B is the kernel's A.
     const [left, right] = [factor("b", b, "rows"), factor("a", a, "columns")];
     const partsOfFactor = left.parts ?? right.parts;
     const target = isCommon(this.#tiles) ? null : this.#ownTarget(d);
-    const addend = c === null || isZero(beta) ? null : target?.fill ? "in D" as const : read(matrices.c.read(c));
+    const addend = c === null || isZero(beta) ? null : target?.fill ? "in D" as const : read("c", matrices.c.read(c));
+    if (target?.bring) copied.add("d");
     if (addend === "in D") before.push(() => target!.fill!(c!));
     const given = biasOf(epilog, inputs);
     const bias = given && this.#biasOf(given, before);
@@ -352,6 +365,7 @@ export class TilePlan implements EnginePlan {
       before,
       target,
       auxiliary: this.#auxiliary(d, inputs, before),
+      copied,
     };
   }
 
@@ -386,7 +400,6 @@ export class TilePlan implements EnginePlan {
       const offset = d.address - d.buffer.address;
       return { d: matrixOf(d), peersOfD: addresses(d.buffer, offset), bring: null, local: d };
     }
-    this.#isCopied = true;
     return { d: matrixOf(local), peersOfD: addresses(buffer, 0n), bring: () => d.set(local), local };
   }
 

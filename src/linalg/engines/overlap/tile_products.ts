@@ -69,13 +69,11 @@ function makeProduct(
   let product!: TileProduct;
   try {
     if (kind === "all_reduce" && !variant.isExchange) buffer = symmetric(m * leading * 2);
-    const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
-    // One rank alone may have no memory for its list of tiles.
-    agree(
-      runtime,
-      "Matmul.plan",
-      () => freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers, { epilog, patienceSeconds })),
-    );
+    // One rank alone may have no memory for its list of tiles, or no link to another.
+    agree(runtime, "Matmul.plan", () => {
+      const peers = Array.from({ length: size }, (_, peer) => exchange.peerAddress(peer));
+      freeUnlessAgreed(product = new TileProduct(stream, problem, variant, peers, { epilog, patienceSeconds }));
+    });
   } catch (error) {
     exchange.end();
     buffer?.end();

@@ -144,9 +144,9 @@ export function tileSeconds(
   const itemSize = kind === "gather" ? factorBytes(problemOf(0)) : 2;
   const limit = limitOf(partition, rates, itemSize);
   const work = limitOf(partition, { ...rates, link: Infinity }, itemSize) / tileSpeed(variant.shape, rates);
-  const sent = limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
+  const sent = exchangedShare(variant, size) * limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
   // What arrives is read once more, where it is added.
-  const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / size / rates.memory;
+  const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / (variant.isExchange ? 1 : size) / rates.memory;
   // Copy engines take what is gathered, panels of partial sums, and rectangles of results that go to all ranks.
   const isPushed = kind === "gather" || variant.panels !== undefined;
   const pushed = !isPushed ? 0 : kind === "all_reduce" && variant.rectangles === undefined ? 0.5 : 1;
@@ -154,8 +154,14 @@ export function tileSeconds(
   return { predicted: (Math.max(work + added, travels) + rates.copyStart + 4 * rates.flag) / 1e6, limit: limit / 1e6 };
 }
 
+/** What leaves ranks over what the strategy says: all terms go to all in an exchange, not to their owner, and sums from there. */
+function exchangedShare({ isExchange = false }: TileVariant, size: number): number {
+  return isExchange ? size / 2 : 1;
+}
+
 /** Bytes that leave ranks, over all ranks. */
-export function tileTraffic({ strategy, partition }: TileStrategy, { a, d }: MatmulProblem): number {
-  const { dtype } = partition.kind === "gather" ? a : d;
-  return strategy.traffic * dtypeInfo(dtype).itemSize / 4;
+export function tileTraffic({ strategy, partition, variant }: TileStrategy, { a, d }: MatmulProblem): number {
+  const { kind, size } = partition;
+  const { dtype } = kind === "gather" ? a : d;
+  return exchangedShare(variant, size) * strategy.traffic * dtypeInfo(dtype).itemSize / 4;
 }

@@ -390,7 +390,9 @@ export class CopyEngineProduct extends GpuProduct implements Disposable {
   }
 
   #readyCopy({ from, to }: Copy, operands: CopyEngineOperands, parity: number): Ready {
-    const { itemSize } = dtypeInfo(travellingType(this.problem));
+    // Results that all ranks get are copied as they are, not as sums travel.
+    const isResult = from.memory === "result" || to.memory === "result";
+    const { itemSize } = dtypeInfo(isResult ? this.problem.types.d : travellingType(this.problem));
     const [source, target] = [from, to].map((place) => this.#place(place, operands, parity));
     const [rows, columns] = this.#places.shape(from.lines);
     const width = rows * itemSize;

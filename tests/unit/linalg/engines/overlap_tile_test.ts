@@ -14,7 +14,8 @@ import {
 import { describeEpilog } from "../../../../src/linalg/matmul/epilog.ts";
 import { canonicalProblem, type MatmulProblem, type Matrix } from "../../../../src/linalg/matmul/problem.ts";
 import { type DType, dtypeInfo } from "../../../../src/dtype/dtype.ts";
-import { partsOf, type TileProblem } from "../../../../src/overlap/tile_order.ts";
+import { TILE_ROWS } from "../../../../src/overlap/executors/tile/configuration.ts";
+import { partsOf, tileOrder, type TileProblem } from "../../../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../../../src/runtime/runtime.ts";
 
 const SIZE = 3;
@@ -305,10 +306,39 @@ Deno.test("what travels is told in bytes of its own type, by copies as by tiles"
     const [tiles, copies] = [tileStrategy(request) as TileStrategy, copyStrategy(request) as CopyStrategy];
     const elements = kind === "gather" ? K * (d === Slab.Y ? M : N) : M * N;
     const wanted = (SIZE - 1) * elements * (kind === "all_reduce" ? 2 : 1);
-    assertEquals(tileTraffic(tiles, request.problem), 2 * wanted, kind);
+    assertEquals(tiles.variant.isExchange ?? false, kind === "all_reduce");
+    const exchanged = SIZE * (SIZE - 1) * elements;
+    assertEquals(tileTraffic(tiles, request.problem), 2 * (kind === "all_reduce" ? exchanged : wanted), kind);
     // Partial sums of copies travel in the type that they are told in.
     const { sumType } = copies.problemOf(0);
     const bytes = kind === "gather" ? 2 : dtypeInfo(sumType).itemSize;
     assertEquals(copyTraffic(copies, request.problem), bytes * wanted, kind);
+  }
+});
+
+Deno.test("of sums as many bytes are told as the lists of tiles have leave ranks, by every variant", () => {
+  const shape = [300, 520, 24] as const;
+  for (const [a, b, d, kind] of PLACES.slice(2)) {
+    const names = [...variantsWorthMeasuring(kind as "reduce", { m: 16, n: 520, k: 24, size: SIZE }), "wide, hybrid"];
+    for (const variant of names) {
+      const request = { ...requestOf({ places: [a, b, d], shape }), variant };
+      const tiles = tileStrategy(request) as TileStrategy;
+      const { columns, cluster } = tiles.variant.shape;
+      let bytes = 0;
+      for (let rank = 0; rank < SIZE; rank++) {
+        const problem = tiles.problemOf(rank);
+        const parts = partsOf(problem);
+        const endOf = (name: "rows" | "columns", extent: number, part: number) =>
+          kind === "reduce" && problem.split === name ? parts[part].end : extent;
+        for (const { row, column, partA, partB, receivers, targets } of tileOrder(problem, tiles.variant, 4)) {
+          const part = Math.max(partA, partB);
+          const height = Math.min(row + TILE_ROWS * cluster, endOf("rows", problem.m, part)) - row;
+          const width = Math.min(column + columns, endOf("columns", problem.n, part)) - column;
+          const peers = [...receivers, ...targets].filter((peer) => peer !== rank);
+          bytes += 2 * height * width * peers.length;
+        }
+      }
+      assertEquals(tileTraffic(tiles, request.problem), bytes, `${kind}, ${variant}`);
+    }
   }
 });

@@ -307,14 +307,16 @@ Deno.test("bytes from rank to rank are those that are moved and those that trave
   for (const algorithm of SCALAPACK_ALGORITHMS) {
     for (const d of [X, Y, Replicated]) {
       for (const [a, b] of [[X, X], [Y, X], [X, Y], [Replicated, X], [X, Replicated]]) {
-        const problem = problemOf({ size: 3, a, b, d });
-        const strategy = chooseStrategy(problem, algorithm);
-        if (strategy === null) continue;
-        const traffic = algorithm === "pgemm" ? 0 : strategy.traffic;
-        const bytes = bytesBetween(problem, strategy, traffic);
-        const total = bytes.flat().reduce((sum, n) => sum + n, 0);
-        assertEquals(total, strategy.moved + traffic, `${algorithm}: ${a} ${b} ${d}`);
-        assert(bytes.every((row, rank) => row[rank] === 0));
+        for (const shape of [{}, { m: 2, n: 2, k: 7 }, { m: 7, n: 5, k: 1 }]) {
+          const problem = problemOf({ size: 3, a, b, d, ...shape });
+          const strategy = chooseStrategy(problem, algorithm);
+          if (strategy === null) continue;
+          const traffic = algorithm === "pgemm" ? 0 : strategy.traffic;
+          const bytes = bytesBetween(problem, strategy, traffic);
+          const total = bytes.flat().reduce((sum, n) => sum + n, 0);
+          assertEquals(total, strategy.moved + traffic, `${algorithm}: ${a} ${b} ${d} ${JSON.stringify(shape)}`);
+          assert(bytes.every((row, rank) => row[rank] === 0));
+        }
       }
     }
   }
