@@ -33,8 +33,9 @@ export function ranksOn(
 }
 
 /** The arguments of PyTorch's side, which has no emulated geometry. */
-export function torchArguments({ kinds, shapes, rounds }: OverlapArguments): string[] {
-  return [kinds.join(), (shapes ?? []).map((shape) => shape.join()).join(";"), String(rounds)];
+export function torchArguments({ kinds, shapes, rounds, steady }: OverlapArguments): string[] {
+  const state = steady ? ["steady"] : [];
+  return [kinds.join(), (shapes ?? []).map((shape) => shape.join()).join(";"), String(rounds), ...state];
 }
 
 async function hasTorch(): Promise<boolean> {

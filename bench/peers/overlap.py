@@ -1,7 +1,7 @@
 """PyTorch's side of bench/overlap.ts: asynchronous tensor parallelism, torch.mm and NCCL, torch.mm alone.
 
 Started by mpirun, one rank a GPU; the same shapes, slots and pauses. Prints one JSON line on rank 0.
-usage: mpirun --bind-to none -n 2 python3 overlap.py [KINDS] [SHAPES, as M,N,K;...] [ROUNDS]
+usage: mpirun --bind-to none -n 2 python3 overlap.py [KINDS] [SHAPES, as M,N,K;...] [ROUNDS] [steady]
 """
 import json
 import math
@@ -30,6 +30,7 @@ SHAPES = {"ag": COMMON, "rs": COMMON + LONG, "ar": COMMON + LONG + FEW}
 kinds = (sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else "ag,rs,ar").split(",")
 given = [tuple(map(int, shape.split(","))) for shape in sys.argv[2].split(";")] if len(sys.argv) > 2 and sys.argv[2] else None
 rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 4
+has_steady = "steady" in sys.argv[4:]
 
 
 LEAD_MILLISECONDS = 1  # before what is timed, for the host to be ahead, as in bench/overlap/contest.ts
@@ -60,6 +61,13 @@ def estimate(call):
     return slot(call, slot(call, 1000, 2, False), 2)
 
 
+def steady(call):
+    """Microseconds a call after 0.7 s of it, over 0.4 s."""
+    expected = estimate(call)
+    slot(call, expected, 700, False)
+    return slot(call, expected, 400, False)
+
+
 def contest(gemm, contestants):
     estimates = {name: estimate(call) for name, call in contestants.items()}
     of_gemm = estimate(gemm)
@@ -74,7 +82,10 @@ def contest(gemm, contestants):
             times[name].append(spent)
             ratios[name].append(2 * spent / (alone[-1] + alone[-2]))
     result = {n: {"time": statistics.median(times[n]), "ratio": statistics.median(ratios[n])} for n in names}
-    return {**result, "gemm": {"time": statistics.median(alone), "ratio": 1}}
+    row = {"standings": {**result, "gemm": {"time": statistics.median(alone), "ratio": 1}}}
+    if has_steady:
+        row["steady"] = {name: steady(call) for name, call in {**contestants, "gemm": gemm}.items()}
+    return row
 
 
 def random(*shape):
@@ -113,7 +124,7 @@ def measure(kind, m, n, k):
 rows = []
 for kind in kinds:
     for shape in given or SHAPES[kind]:
-        row = {"kind": kind, "shape": shape, "standings": measure(kind, *shape)}
+        row = {"kind": kind, "shape": shape, **measure(kind, *shape)}
         rows.append(row)
         if rank == 0:
             print(kind, *shape, *(f"{name} {s['time']:.1f}" for name, s in row["standings"].items()), flush=True)

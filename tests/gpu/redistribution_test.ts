@@ -134,6 +134,34 @@ gpuTest("many pieces go round in small rings of slots, and straight to their ran
   }
 }, { ranks: [2, 3, 4] });
 
+gpuTest("messages of more bytes than 32 bits count arrive whole, by each way", (runtime) => {
+  // Blocks of 2^31 bytes and a few between any two ranks, and all that one of them has.
+  const extent = isMock(runtime) ? 2 ** 8 : 2 ** 14 * runtime.size;
+  const length = isMock(runtime) ? 2 ** 16 : 2 ** 32 + 4096;
+  const [first, last] = [0, runtime.size - 1].map((owner) =>
+    new Box(Array.from({ length: runtime.size }, (_, rank) => [[0], [rank === owner ? length : 0]]))
+  );
+  for (
+    const [shape, from, to, dtype] of [
+      [[extent, extent / 2 + 16], Slab.X, Slab.Y, "complex128"],
+      [[length], first, last, "uint8"],
+    ] as const
+  ) {
+    using source = DistributedArray.random(runtime, shape, from, { dtype, seed: 31 });
+    using expected = DistributedArray.random(runtime, shape, to, { dtype, seed: 31 });
+    for (const memory of ["device", "symmetric"] as const) {
+      using target = DistributedArray.zeros(runtime, shape, to, { dtype, memory });
+      using move = new Redistribution(source, target);
+      for (const algorithm of ["auto", "packed_nccl"] as const) {
+        move.plan({ algorithm });
+        target.assign(0);
+        move.execute();
+        assertEquals(target.maxAbsDifference(expected), 0, `${dtype} in ${memory} memory, ${move.algorithm.algorithm}`);
+      }
+    }
+  }
+}, { ranks: [2, 4], timeoutSeconds: 120 });
+
 gpuTest("windows that share memory move through one copy, whose memory is freed with the plan", (runtime) => {
   using a = DistributedArray.generate(runtime, [12, 3], Slab.X, (i, j) => 3 * i + j);
   const before = liveAllocations().length;

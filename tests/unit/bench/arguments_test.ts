@@ -60,7 +60,8 @@ Deno.test("bench overlap: kinds, shapes and the rest are read; without options a
   ]);
   assertEquals([asked.kinds, asked.shapes], [["rs", "ag"], [[512, 64, 128], [8, 16, 24]]]);
   assertEquals([asked.geometry, asked.steady, asked.rounds, asked.without], [4, true, 2, ["torch", "nccl"]]);
-  assertEquals(torchArguments(asked), ["rs,ag", "512,64,128;8,16,24", "2"]);
+  assertEquals(torchArguments(asked), ["rs,ag", "512,64,128;8,16,24", "2", "steady"]);
+  assertEquals(torchArguments({ ...asked, steady: false }), ["rs,ag", "512,64,128;8,16,24", "2"]);
   assertEquals(withUserPath(["--json", "/a/x.json", "--json=/b", "--steady"]), [
     "--json",
     "/a/x.json",
