@@ -108,8 +108,8 @@ export interface DistributedArray<D extends DType = DType>
 /**
  * An array spread over all ranks: each one holds the part that the distribution gives it, as `local`.
  *
- * All ranks call the constructors and methods together, with the same arguments; only `wrap`, `transpose`, `free` and
- * the properties are local. A mistake is an error on every rank, the same one.
+ * All ranks call the constructors and methods together, with the same arguments; only `wrap`, `share`, `of`, `transpose`,
+ * `entries`, `toString`, `free` and the properties are local. A mistake is an error on every rank, the same one.
  *
  * Beside what is below, it has the members of what it extends:
  *
@@ -174,12 +174,14 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
   /**
    * An array of zeros. Collective.
    *
-   * @throws {TypeError} if an option is not known.
+   * @throws {TypeError} if an option is not known, or there is no such order or memory.
    * @throws {CollectiveError} if ranks ask for different arrays.
    * @throws {ShapeError} if the shape is none.
    * @throws {DistributionError} if the distribution does not fit the shape, or is bound to another one.
    * @throws {DTypeError} if there is no such dtype.
-   * @throws {ConfigurationError} for memory "device" on a runtime without GPUs.
+   * @throws {ConfigurationError} for memory "device" on a runtime without GPUs, and for memory "symmetric" where there is
+   * none, or not so much.
+   * @throws {RangeError} if a rank's part has more than 2^32 numbers, of which a complex element has two, or memory is exhausted.
    */
   static zeros<D extends DType = "float64">(
     runtime: Runtime,
@@ -595,7 +597,8 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    * array. Collective.
    *
    * @throws {ShapeError} if the shapes do not fit.
-   * @throws {DTypeError} if the dtype does not hold the values.
+   * @throws {DTypeError} if the dtype does not hold the values: floats in an array of integers, say, or a fraction.
+   * @throws {RangeError} if a number lies outside the range of an integer dtype.
    *
    * @example
    * ```ts

@@ -313,9 +313,9 @@ export class LocalArray<D extends DType = DType> implements Strided {
   }
 
   /**
-   * Overwrite all elements with one value.
+   * Overwrite all elements with one value, for an integer dtype cut toward zero and kept inside the range.
    *
-   * @throws {DTypeError} if the dtype does not take the value.
+   * @throws {DTypeError} if the dtype does not take the value, such as a pair where it is real.
    */
   fill(value: Scalar): void {
     const { dtype, shape, strides } = this;
@@ -333,8 +333,9 @@ export class LocalArray<D extends DType = DType> implements Strided {
 
   /**
    * Overwrite all elements: with another array of the same shape (converted to this dtype if it has another one), with a
-   * flat list of values in C order, or with one number. In a list for a complex array each element is two numbers; for
-   * bfloat16 and float8 a `Uint16Array` or `Uint8Array` holds bits, any other list values.
+   * flat list of values in C order, or with one number; for an integer dtype numbers are cut as by {@linkcode fill}. In a list
+   * for a complex array each element is two numbers; for bfloat16 and float8 a `Uint16Array` or `Uint8Array` holds bits, any
+   * other list values.
    *
    * @throws {TypeError} if the values are neither numbers nor a list of them.
    * @throws {ShapeError} if there are too few or too many values.

@@ -60,6 +60,7 @@ export const LOAD_KEYS = keysOf<LoadNpyOptions>({ dtype: true, order: true, memo
  * the same path. Collective.
  *
  * float16/32/64, complex64/128, int8/32/64, uint8, of either byte order; format versions 1.0 to 3.0, C and Fortran order.
+ * A single number, of no dimensions there, becomes an array of one element.
  *
  * @throws {TypeError} if an option is not known.
  * @throws {ConfigurationError} if the file cannot be opened, has a broken header or is too short.

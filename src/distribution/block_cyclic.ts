@@ -97,6 +97,7 @@ export class BlockCyclic extends BlockDistribution {
   /**
    * Blocks of `blockSizes` on a grid.
    *
+   * @throws {TypeError} when an option is not known, or an argument of the wrong type
    * @throws {RangeError} when a block size is not a positive integer or `firstProcess` lies outside the grid
    * @throws {ShapeError} when `blockSizes` or `firstProcess` does not have one entry for each dimension of the grid
    */

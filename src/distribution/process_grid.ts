@@ -53,14 +53,15 @@ export class ProcessGrid {
   /**
    * Make a grid.
    *
-   * @throws {TypeError} when an option is not known
+   * @throws {TypeError} when an option is not known, or of the wrong type
    * @throws {RangeError} when a number is not a positive integer, or a process is negative
+   * @throws {ShapeError} when the shape is empty
    * @throws {DistributionError} when `processes` has another length than the grid, or names a rank twice
    */
   constructor(options: ProcessGridOptions) {
     checkKeys("the options of ProcessGrid", options ?? null, GRID_KEYS);
     const { shape, layout = "row-major", processes = null } = options;
-    this.shape = checkIntegers("the shape of a process grid", shape, 1);
+    this.shape = checkIntegers("a process grid's shape", shape, 1);
     if (this.shape.length === 0) {
       throw new ShapeError("the shape of a process grid is empty; give one number of processes a dimension");
     }
@@ -79,6 +80,8 @@ export class ProcessGrid {
   /**
    * The most nearly square grid of this many processes, with at most as many rows as columns.
    *
+   * @throws {RangeError | TypeError} when it is no positive integer, or there is no such layout
+   *
    * @example
    * ```ts
    * import { ProcessGrid } from "@distmath/distmath";
@@ -86,7 +89,7 @@ export class ProcessGrid {
    * ```
    */
   static nearlySquare(size: number, layout: GridLayout = "row-major"): ProcessGrid {
-    return new ProcessGrid({ shape: nearlySquareFactors(size), layout });
+    return new ProcessGrid({ shape: nearlySquareFactors(checkInteger("the number of processes", size, 1)), layout });
   }
 
   /** The coordinates of a rank, or null if it is not in the grid. */

@@ -39,7 +39,7 @@ export class Slab extends Distribution {
 
   /** The dimension that is divided, from 0. */
   readonly partitionDimension: number;
-  /** It fits arrays of any number of dimensions. */
+  /** It fits arrays of any number of dimensions that has the divided one. */
   override readonly dimensions: null = null;
   #grid: ProcessGrid | null = null;
 

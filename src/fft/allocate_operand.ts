@@ -29,6 +29,7 @@ import { noteRoom } from "./operand_room.ts";
  * cuFFTMp transforms there without copies. Collective.
  *
  * @throws {TypeError} if an option is not known.
+ * @throws {RangeError} if there is no such axis.
  * @throws {ConfigurationError} if that memory is not there, or not so much of it.
  * @throws {DTypeError} if the dtype is not one that the transform takes.
  * @throws {ShapeError | DistributionError} if shape, axes or distributions do not fit each other.

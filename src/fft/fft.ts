@@ -110,6 +110,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    * Check everything that is known before planning. Collective.
    *
    * @throws {TypeError} if an option is unknown or of the wrong type
+   * @throws {RangeError} if there is no such axis
    * @throws {ShapeError | DTypeError | DistributionError} if the operand does not fit the transform
    * @throws {StateError} if the operand was freed
    * @throws {ConfigurationError} if no engine on this machine can do what is asked
@@ -204,6 +205,7 @@ export class FFT<D extends DType = DType, T extends FFTType | undefined = undefi
    * keep the fastest (by the slowest rank's time), and return the times, the fastest first. Collective; it takes a few
    * executions of each, in place if they will be, and leaves the operand as it is. The choice holds until the next `plan`.
    *
+   * @throws {TypeError | RangeError} if an option is unknown, or repetitions are no whole number from 1
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    */
   autotune(options?: FFTAutotuneOptions): FFTMeasurement[] {
@@ -419,6 +421,7 @@ function transformOnce<Result extends DType>(
  * ```
  *
  * @throws {TypeError} if an option is unknown or of the wrong type
+ * @throws {RangeError} if there is no such axis
  * @throws {ShapeError | DTypeError | DistributionError} if the operand does not fit the transform
  * @throws {StateError} if the operand was freed
  * @throws {ConfigurationError} if no engine on this machine can do what is asked

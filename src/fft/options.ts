@@ -39,7 +39,7 @@ export interface TransformOptions extends FFTPlanOptions {
   axes?: readonly number[];
   /** The distribution of the result; the natural one if left out, see {@linkcode FFT}. */
   distribution?: Distribution;
-  /** Whether the result has the distribution of the operand. False if left out. */
+  /** Whether the result has the distribution of the operand; not beside `distribution`. False if left out. */
   redistribute?: boolean;
   /** What the result is multiplied by; `backward` if left out. */
   norm?: FFTNorm;

@@ -35,7 +35,7 @@ interface Recordable extends Agreeing {
  * using a = DistributedArray.random(runtime, [64, 64], Slab.X);
  * using recording = runtime.record();
  * using square = matmul(a, a);
- * console.log(recording.collectives, square.shape); // such as { MPI_Allreduce: 1, MPI_Allgatherv: 1 }
+ * console.log(recording.collectives, square.shape); // { MPI_Allreduce: 1 }, and what a first product prepares; [64, 64]
  * const timeline = recording.timeline();
  * if (runtime.rank === 0) Deno.writeTextFileSync("timeline.svg", timeline.toSVG());
  * ```

@@ -521,6 +521,10 @@ clusterTest("generate takes a closed form of the index", (runtime) => {
   const make = (form: unknown) => () => DistributedArray.generate(runtime, [7, 5], Slab.X, form as never);
   assertThrowsEverywhere(runtime, make({ factors: [1] }), RangeError, "needs 2 finite factors");
   assertThrowsEverywhere(runtime, make({ factors: [1, NaN] }), RangeError, "needs 2 finite factors");
+  // What was left out is not told of as if it had been given.
+  assertThrowsEverywhere(runtime, make({ factors: [1] }), RangeError, "not factors [1].");
+  const negative = make({ factors: [1, 2], modulus: -3 });
+  assertThrowsEverywhere(runtime, negative, RangeError, "(for none), not factors [1, 2], modulus -3.");
   assertThrowsEverywhere(
     runtime,
     make({}),

@@ -41,7 +41,10 @@ export interface BinaryNames {
     | ("logicalAnd" | "logicalOr" | "logicalXor");
 }
 
-/** The name of an elementwise function: that of the Array API standard, in camel case. */
+/**
+ * The name of an elementwise function: that of the Array API standard, in camel case, but for `power`, which is `pow` there;
+ * `erf` and `erfc` are SciPy's.
+ */
 export type ElementwiseName = UnaryNames[keyof UnaryNames] | BinaryNames[keyof BinaryNames] | "where" | "clip";
 
 /** Those that are one operation, not several. */

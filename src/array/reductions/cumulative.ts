@@ -23,6 +23,7 @@ type Wide = Float64Array<ArrayBuffer> | BigInt64Array<ArrayBuffer>;
  * travel to the host and back. Collective.
  *
  * @throws {RangeError} if there is no such dimension.
+ * @throws {TypeError} if it is left out of an array of more dimensions than one.
  *
  * @example
  * ```ts

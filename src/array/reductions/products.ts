@@ -237,7 +237,7 @@ export interface MatrixNormOptions {
   ord?: "fro" | number;
   /** Which dimensions of an array are the rows and the columns of its matrices. */
   axis?: readonly [rows: number, columns: number];
-  /** Whether these dimensions stay, with extent 1. */
+  /** Whether these dimensions stay, with extent 1. Needs `axis`. */
   keepDims?: boolean;
 }
 

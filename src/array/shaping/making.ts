@@ -74,8 +74,9 @@ function checkNumbers(numbers: Record<string, unknown>): void {
 }
 
 /**
- * The numbers from `start` up to, but not with, `stop`, in steps of `step`. Collective; throws as `DistributedArray.zeros`
- * does, TypeError for what is no number, and ShapeError for a step of 0, or one so small that the numbers cannot be counted.
+ * The numbers from `start` up to, but not with, `stop`, in steps of `step`. Collective; throws as `DistributedArray.generate`
+ * does, also for fractions where integers are asked for, TypeError for what is no finite number, and ShapeError for a step of
+ * 0, or one so small that the numbers cannot be counted.
  *
  * @example
  * ```ts
@@ -112,8 +113,18 @@ export function arange<D extends DType = "float64">(
 }
 
 /**
- * `count` numbers at equal distances, from `start` to `stop`, which is the last. Collective; throws as
- * `DistributedArray.zeros` does, TypeError for what is no number, and ShapeError for a count that is no whole number from 0.
+ * `count` numbers at equal distances, from `start` to `stop`, which is the last; a single one is `start`. Collective; throws as
+ * `DistributedArray.generate` does, also for fractions where integers are asked for, TypeError for what is no finite number,
+ * and ShapeError for a count that is no whole number from 0.
+ *
+ * @example
+ * ```ts
+ * import { initialize, linspace, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = linspace(runtime, 0, 1, 5, Slab.X);
+ * console.log(a.format()); // [0.   0.25 0.5  0.75 1.  ]
+ * ```
  */
 export function linspace<D extends DType = "float64">(
   runtime: Runtime,

@@ -22,7 +22,18 @@ const cyclic = new BlockCyclic(new ProcessGrid({ shape: [2] }), [2]).bind([8], 2
 
 const cases: Record<string, [() => unknown, new (...args: never[]) => Error, ...string[]]> = {
   "grid: no shape": [() => new ProcessGrid({ shape: [] }), ShapeError, "empty", "one number of processes a dimension"],
-  "grid: zero extent": [() => new ProcessGrid({ shape: [2, 0] }), RangeError, "[1]", "at least 1", "got 0"],
+  "grid: zero extent": [() => new ProcessGrid({ shape: [2, 0] }), RangeError, "grid's shape[1]", "at least 1", "got 0"],
+  "grid: nearly square of a fraction": [
+    () => ProcessGrid.nearlySquare(2.5),
+    RangeError,
+    "the number of processes must be an integer of at least 1, got 2.5",
+  ],
+  "grid: nearly square of a text": [
+    () => ProcessGrid.nearlySquare(wrong("4")),
+    TypeError,
+    "the number of processes must be a number",
+    '"4"',
+  ],
   "grid: fraction": [() => new ProcessGrid({ shape: [1.5] }), RangeError, "integer", "1.5"],
   "grid: text": [() => new ProcessGrid({ shape: wrong(["2"]) }), TypeError, "must be a number", '"2"'],
   "grid: no array": [() => new ProcessGrid({ shape: wrong(4) }), TypeError, "must be an array", "4"],
