@@ -42,6 +42,8 @@ export class HostExecutor {
   readonly #mostBytes: number;
   #sent: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
   #received: BigInt64Array<ArrayBuffer> = new BigInt64Array(0);
+  /** How many messages the largest part of any rank takes, by size and order of elements: all ranks ask at the same time. */
+  readonly #rounds = new Map<string, number>();
 
   /** Buffers are allocated when they are needed. What is larger than `mostBytes` travels in several messages. */
   constructor(plan: RedistributionPlan, communicator: Exchanging, mostBytes: number = MOST_BYTES) {
@@ -100,10 +102,12 @@ export class HostExecutor {
       into: wanted?.memory ?? received,
     }));
     const nothing = { ...countsOf("send", size), ...countsOf("receive", size), into: received };
-    let rounds = isOneRound ? 1 : 0;
+    const key = `${itemSize} ${order}`;
+    if (isOneRound) this.#rounds.set(key, 1);
     return () => {
       const span = recorder?.begin("copy", "redistribution");
-      rounds ||= this.#communicator.allReduce(Int32Array.of(needed), { op: "max" })[0];
+      const rounds = this.#rounds.get(key) ?? this.#communicator.allReduce(Int32Array.of(needed), { op: "max" })[0];
+      this.#rounds.set(key, rounds);
       stay();
       for (let round = 0; round < rounds; round++) {
         for (const copy of pack[round] ?? []) copy();

@@ -64,7 +64,7 @@ import {
   RESET_OPTION_KEYS,
   type ResetOptions,
 } from "./options.ts";
-import { Timeline } from "../../runtime/timeline.ts";
+import { type Interval, Timeline } from "../../runtime/timeline.ts";
 import {
   checkSameScaling,
   checkScalesAlive,
@@ -359,9 +359,19 @@ export class Matmul<D extends DType = DType> implements Disposable {
           : `engine ${engine} cannot tell what it does when. Pass engine: "overlap".`,
       );
     });
-    const measured = product.runtime.communicator.allGatherObject(steps.run());
+    let own: readonly Interval[] = [];
+    let failure: { readonly error: unknown } | null = null;
+    try {
+      own = steps.run();
+    } catch (error) {
+      failure = { error };
+    }
     d.release();
-    return new Timeline(steps.predicted, measured.flat());
+    operation.agree("timeline", () => {
+      if (failure !== null) throw failure.error;
+      return {};
+    });
+    return new Timeline(steps.predicted, product.runtime.communicator.allGatherObject(own).flat());
   }
 
   /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, all_gather_gemm)`. Local. */

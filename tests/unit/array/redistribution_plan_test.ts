@@ -452,3 +452,17 @@ Deno.test("an exchange has the name of the collective call that it is", () => {
   assertEquals(nameOf(onRoot(shape, 3, 1), bound(Slab.X)), "scatter");
   assertEquals(nameOf(bound(Slab.X), onRoot(shape, 3, 2)), "gather");
 });
+
+Deno.test("ranks ask once how many messages the largest part takes, also one that moves other arrays than before", () => {
+  const shape = [64, 2];
+  const rank = new Rank(Slab.X.bind(shape, 2), Slab.Y.bind(shape, 2), 0, 64);
+  let asked = 0;
+  rank.agree = (needed) => (asked++, needed);
+  const move = (dtype: DType, order: Order) =>
+    rank.execute(LocalArray.zeros(dtype, [32, 2], "C"), LocalArray.zeros(dtype, [64, 1], "C"), order);
+  const counts = (["float64", "float64", "float32", "float64", "float32"] as const).map((dtype) => {
+    move(dtype, "C");
+    return asked;
+  });
+  assertEquals(counts, [1, 1, 2, 2, 2]);
+});

@@ -16,7 +16,7 @@ import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { slownessOf } from "../../../overlap/cost_model.ts";
-import { agree } from "../../../runtime/agreement.ts";
+import { agree, largestOnAll } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
@@ -301,14 +301,18 @@ class TriedPlan implements EnginePlan {
   #try(execute: () => EpilogValues, executeOwn: () => EpilogValues): EpilogValues {
     this.#isTried = true;
     let outputs: EpilogValues | null = null;
-    let failure: unknown = null;
+    let failure: { readonly error: unknown } | null = null;
     try {
       outputs = execute();
     } catch (error) {
-      failure = error;
-      if (!(error instanceof CublasMpError && UNAVAILABLE.includes(error.code))) throw error;
+      failure = { error };
     }
-    const [failed] = this.#runtime.communicator.allReduce(Int32Array.of(failure ? 1 : 0), { op: "max" });
+    const failed = largestOnAll(this.#runtime, "Matmul.execute", () => {
+      if (failure === null) return 0;
+      const { error } = failure;
+      if (error instanceof CublasMpError && UNAVAILABLE.includes(error.code)) return 1;
+      throw error;
+    });
     if (failed === 0) return outputs!;
     this.#called![Symbol.dispose]();
     this.#called = null;
