@@ -161,7 +161,7 @@ export async function runTestFile(
     output.unshift(...await errorOfLoading(file, cwd, { ...withoutColors, ...env }));
   }
   const isCut = readers.some(({ isFinished }) => !isFinished);
-  const places = isCut ? watch.where() : null;
+  const places = isCut ? watch.where(job.isTimedOut) : null;
   const limits = { timeoutSeconds: place.timeoutSeconds, testSeconds: limit?.seconds };
   const signal = job.isInterrupted ? "the job was interrupted" : job.signal;
   const tests = mergeRanks(readers, { ...job, signal, ...limits, output, places, filter });

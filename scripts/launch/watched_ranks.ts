@@ -26,8 +26,11 @@ const WAITS_FOR_START = /rank (\d+) waits in MPI_Init.*/;
 export interface WatchedRanks extends Disposable {
   /** What the job needs to be seen. */
   readonly env: Record<string, string>;
-  /** Where they are, or were last: lines; `null` if none waits for others, or nothing is known of them. */
-  where(): string | null;
+  /**
+   * Where they are, or were last: lines; `null` if none waits for others, unless `isAny` asks for their last calls, or if
+   * nothing is known of them.
+   */
+  where(isAny?: boolean): string | null;
   /** One that is no more and used MPI when it was looked for before, so that others may wait for it; `null` if none is. */
   lost(): number | null;
   /** One that has ended before it started MPI, and for which another one waits there; `null` if none has. */
@@ -51,7 +54,7 @@ export function watchRanks({ kind }: Launcher, ranks: number, tell: (text: strin
   }, Math.min(1, patience / 4) * 1000);
   return {
     env: { [PRESENCE_VARIABLE]: page.path },
-    where: () => whereRanksAre(page.read(), ranks),
+    where: (isAny) => whereRanksAre(page.read(), ranks, isAny),
     lost() {
       const found = processesInMpi(page.read());
       const here = found.filter(({ process }) => readOfProcess(process, "environ").includes(page.path));

@@ -8,11 +8,15 @@ import { PRESENCE_PREFIX } from "../../ffi/mpi/presence.ts";
 import { LAYOUT } from "../../ffi/mpi/presence_page.ts";
 import { describeFor, isOfAll, isWaiting, pageReading, placesOf } from "./long_waits.ts";
 
-/** Where the ranks of a job of this size are, as one sees it that waits for all, or for another one; `null` if none does. */
-export function whereRanksAre(words: Int32Array, size: number): string | null {
+/**
+ * Where the ranks of a job of this size are, as one sees it that waits for all, or for another one; `null` if none does,
+ * unless `isAny` asks for their last calls then.
+ */
+export function whereRanksAre(words: Int32Array, size: number, isAny = false): string | null {
   const reading = pageReading();
-  const waiting = placesOf(words, reading).filter((at) => isWaiting(words, at, reading));
-  const own = waiting.find((at) => isOfAll(words, at, reading)) ?? waiting[0];
+  const places = placesOf(words, reading);
+  const waiting = places.filter((at) => isWaiting(words, at, reading));
+  const own = waiting.find((at) => isOfAll(words, at, reading)) ?? waiting[0] ?? (isAny ? places[0] : undefined);
   return own === undefined ? null : describeFor(words, own, reading, size);
 }
 

@@ -9,6 +9,7 @@
  * @module
  */
 import { awaited, type AwaitingWatcher, endAwaiting, watchAwaiting } from "../../ffi/awaiting.ts";
+import { copyFromAddress } from "../../ffi/memory.ts";
 import { END_AT_ONCE, endAtOnce, lastWords } from "../../ffi/mpi/last_words.ts";
 import { describeLine, describePlace } from "../../ffi/mpi/presence_page.ts";
 import { removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
@@ -56,6 +57,15 @@ export function watchWork(name: string): Disposable {
   Atomics.store(counters, 5, encoder.encodeInto(name, work).written);
   Atomics.add(counters, 4, 1);
   return { [Symbol.dispose]: () => void Atomics.add(counters, 4, 1) };
+}
+
+/** Where this rank is, or its last call: `rank 1 waits in MPI_Barrier at a.ts:3:5`; `null` if nothing is known of that. */
+export function placeOfThisRank(): string | null {
+  const page = presenceHere()?.memory;
+  if (page === undefined) return null;
+  const words = new Int32Array(page.byteLength / 4);
+  copyFromAddress(words, page.address);
+  return describeRanks(words, page, namesOfFunctions()).split("\n")[page.own / page.words - 1].trim();
 }
 
 /** Write what is going on, unless it stands there since the last call. */

@@ -34,8 +34,8 @@ export interface WatchedState {
 
 /**
  * A line for each rank of this machine: where it waits, at which line, in the how manieth collective call; and whether it
- * has not come to this rank's call yet, or is in another one, in its place or in another communicator. Runs in a thread,
- * where it sees nothing of this module.
+ * has not come to the call in which this rank waits, or is in another one, in its place or in another communicator. Runs in
+ * a thread, where it sees nothing of this module.
  */
 export function describeRanks(
   words: Int32Array,
@@ -44,6 +44,7 @@ export function describeRanks(
 ): string {
   const { fields, own, ranks } = page;
   const mine = words.subarray(own, own + page.words);
+  const isLate = mine[fields.STATE] === 2 || mine[fields.CALLS] % 2 !== 0 ? " has not arrived: it" : "";
   const placeOf = (rank: Int32Array) => describePlace(rank, fields, names);
   const isForGpu = mine[fields.CALLS] % 2 !== 0 && /^(cuda|nccl)/.test(names.get(mine[fields.FUNCTION]) ?? "");
   const [me, counted] = [own / page.words - 1, fields.LOOK - fields.MESSAGES];
@@ -71,7 +72,7 @@ export function describeRanks(
     if (rank[fields.STATE] === 2) return `${who} waits in MPI_Init${describeLine(rank, fields)}`;
     if (rank[fields.CALLS] % 2 === 0) {
       const last = rank[fields.CALLS] === 0 ? "" : `; its last one was ${where}${number}`;
-      return `${who} has not arrived: it is in no call that waits${last}${owed(rank, i)}`;
+      return `${who}${isLate} is in no call that waits${last}${owed(rank, i)}`;
     }
     const place = `${who} waits in ${where}${number}${owed(rank, i)}`;
     if (rank[fields.RANK] === mine[fields.RANK] || !isSameScope) return place;

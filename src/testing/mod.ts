@@ -23,7 +23,7 @@ import { describe, keysOf, readOptions } from "../options.ts";
 import type { Communicator } from "../mpi/communicator.ts";
 import { initialize, type InitializeOptions } from "../runtime/initialize.ts";
 import { Runtime } from "../runtime/runtime.ts";
-import { startWatchdog, watch, watchWork } from "../runtime/watchdog.ts";
+import { placeOfThisRank, startWatchdog, watch, watchWork } from "../runtime/watchdog.ts";
 
 export {
   assertAllCloseDistributed,
@@ -272,7 +272,10 @@ function report(rank: number, name: string, error: unknown): void {
 async function withinTime(seconds: number, result: void | Promise<void>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`The test took more than ${seconds} s.`)), seconds * 1000);
+    timer = setTimeout(() => {
+      const place = placeOfThisRank();
+      reject(new Error(`The test took more than ${seconds} s${place === null ? "" : `; ${place}`}.`));
+    }, seconds * 1000);
   });
   try {
     await Promise.race([result, timeout]);

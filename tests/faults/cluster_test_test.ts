@@ -33,3 +33,17 @@ testUnderEveryMpi("a test that takes too long on one rank ends", async (mpi) => 
   // Who notices first: the late rank itself, the one that waits for it, or the watchdog of that one.
   assertMatch(output, /took more than 2 s|has waited 2 s for the other ranks|has waited for more than 2 s/);
 });
+
+testUnderEveryMpi("a test that takes too long in no call tells which was the last one", async (mpi) => {
+  const { code, output } = await run(mpi, "never comes");
+  assertNotEquals(code, 0);
+  for (const rank of [0, 1]) {
+    assertMatch(
+      output,
+      RegExp(
+        `The test took more than 2 s; rank ${rank} is in no call that waits; its last one was ` +
+          String.raw`MPI_Barrier at cluster_tests\.ts:\d+:\d+, collective call \d+\.`,
+      ),
+    );
+  }
+});

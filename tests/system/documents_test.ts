@@ -5,7 +5,7 @@ import { nativePrefix } from "../../internals.ts";
 import { isInstalled } from "../../scripts/native/install.ts";
 import { downloadBytes, sets } from "../../scripts/native/sets.ts";
 import { formatBytes } from "../../scripts/terminal.ts";
-import { mpiInstallations } from "../mpi_installations.ts";
+import { mpiInstallations, slowdown } from "../mpi_installations.ts";
 import { whyNoCluster } from "../slurm/cluster.ts";
 import { temporaryFolder } from "./command.ts";
 import { serve } from "./server.ts";
@@ -194,6 +194,7 @@ async function served(
   cwd: URL | string,
   path: string,
   env: Record<string, string> = {},
+  use: (origin: string) => Promise<void> = () => Promise.resolve(),
 ): Promise<string> {
   const child = new Deno.Command("sh", {
     args: ["-c", `exec ${command}`],
@@ -211,8 +212,10 @@ async function served(
       assert(!done, told);
       told += value;
     }
-    const page = await fetch(new URL(path, /http:\/\/[\d.]+:\d+/.exec(told)![0]));
+    const [origin] = /http:\/\/[\d.]+:\d+/.exec(told)!;
+    const page = await fetch(new URL(path, origin));
     assertEquals(page.status, 200);
+    await use(origin);
     return `${page.headers.get("content-type")}\n${await page.text()}`;
   } finally {
     child.kill("SIGINT");
@@ -311,9 +314,15 @@ const ways: [command: RegExp, way: Way][] = [
   [/^deno task soak -n 3 --seconds 600$/, (command, folder) => asItStands(command.replace("600", "3"), folder)],
   [/^deno run --allow-ffi=\S+ --allow-env=\S+ script\.ts$/, withFewPermissions],
   [/^apt-get install [a-z\d.\- ]+$/, (command, folder) => asItStands(`${command} --simulate`, folder)],
-  [/^python3 -c "from http\.server import .*test\(H\)"$/, async (command) => {
-    const here = command.replace("test(H)", "test(H, port=0, bind='127.0.0.1')");
-    const module = await served(here, root, "/mod.ts", { PYTHONUNBUFFERED: "1" });
+  [/^python3 -c "from http\.server import .*test\(H, S\)"$/, async (command, folder) => {
+    const here = command.replace("test(H, S)", "test(H, S, port=0, bind='127.0.0.1')");
+    const module = await served(here, root, "/mod.ts", { PYTHONUNBUFFERED: "1" }, async (origin) => {
+      // Of a server that lets few connections wait a part of them is repeated after seconds, and others after minutes.
+      const limit = 40 * slowdown();
+      const load = `DENO_DIR=${folder}/cache timeout ${limit} deno cache --allow-import ${origin}/scripts/main.ts`;
+      const { code, output } = await run(load, folder);
+      assertEquals(code, 0, output);
+    });
     assertEquals(module, `text/typescript\n${Deno.readTextFileSync(new URL("mod.ts", root))}`);
   }],
   [/^deno task view FILE$/, async (command) => {

@@ -42,3 +42,12 @@ Deno.test("--timeout is the limit of a whole job", async () => {
   assertEquals(code, 1);
   assertMatch(stdout, /the job did not end within 3 s/);
 });
+
+Deno.test("where ranks were at the limit is told, though none waited for another", async () => {
+  const seconds = String(Math.ceil(6 * slowdown()));
+  const env = { STEP_SECONDS: "300", HANGS: "late", DISTMATH_DEVICE: "cpu" };
+  const options = ["--no-check", "--mpirun", mpi.mpirun, "--ranks", "2", "--timeout", seconds, "--filter", "/longer/"];
+  const { stdout } = await main(["cluster-test", ...options, file], { env });
+  const last = (rank: number) => ` +rank ${rank} is in no call that waits; its last one was MPI_\\w+.*\\n`;
+  assertMatch(stdout, RegExp(`ranks of this machine were here:\\n${last(0)}${last(1)}`));
+});

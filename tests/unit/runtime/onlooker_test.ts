@@ -129,6 +129,12 @@ Deno.test("whereRanksAre() tells of the ranks as one sees it that waits for all,
   ]);
   assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving]), 2), `${working}\n  rank 1 waits in MPI_Recv`);
   assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { CALLS: 2 }]), 2), null);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, { ...reducing, CALLS: 2 }]), 2, true)?.split("\n"), [
+    "  rank 0 is in no call that waits",
+    "  rank 1 is in no call that waits; its last one was MPI_Allreduce, collective call 12",
+  ]);
+  assertEquals(whereRanksAre(pageOf([{ CALLS: 0 }, receiving]), 2, true), `${working}\n  rank 1 waits in MPI_Recv`);
+  assertEquals(whereRanksAre(pageOf([]), 2, true), null);
 });
 
 Deno.test("processesInMpi() names those that have used MPI and have not left it", () => {
