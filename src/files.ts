@@ -54,6 +54,7 @@ import "../ffi/mpi/open_mpi.ts";
 import "../ffi/mpi/presence.ts";
 import "../ffi/mpi/presence_page.ts";
 import "../ffi/mpi/segment_folder.ts";
+import "../ffi/mpi/killed_rank.ts";
 import "../ffi/mpi/mpich_names.ts";
 import "../ffi/mpi/standard_abi.ts";
 import "../ffi/mpi/waits.ts";

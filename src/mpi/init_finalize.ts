@@ -29,6 +29,7 @@ import {
 } from "../../ffi/mpi/mod.ts";
 import { joinedPresence, joinPresence, joinPresenceAt, type Presence, presenceAlone } from "../../ffi/mpi/presence.ts";
 import { PRESENT } from "../../ffi/mpi/presence_page.ts";
+import { tellIfKilled } from "../../ffi/mpi/killed_rank.ts";
 import { makeSegmentFolder, SEGMENT_SETTINGS } from "../../ffi/mpi/segment_folder.ts";
 import { MPICH_NAMES, removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
@@ -150,7 +151,10 @@ function start(): Mpi {
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) {
       announceWaits(mpi, presence);
-      if (!presence.isSeen) presence.atNextWait = () => lookOn(presence, "call");
+      if (!presence.isSeen) {
+        presence.atNextWait = () => lookOn(presence, "call");
+        if (hydraSocket() !== null) tellIfKilled(launcher()!.rank, presence.otherProcesses());
+      }
     }
     if (presence?.countStart() && mpi.vendor === "mpich") removeMpichNames(libcFunctions(MPICH_NAMES));
     globalThis.addEventListener("unload", endWithProcess);

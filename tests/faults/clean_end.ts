@@ -57,8 +57,5 @@ function faultIn(output: string): number {
 
 /** Whether the output names a rank: some rank if none is given. */
 function isNamed(output: string, rank: number | string = "\\d+"): boolean {
-  if (RegExp(`\\branks? (\\d+, )*${rank}\\b`).test(output)) return true;
-  // Hydra knows processes only.
-  const [, process] = /fault at \d+ in process (\d+)/.exec(output) ?? [];
-  return process !== undefined && output.includes(`PID ${process} RUNNING AT`);
+  return RegExp(`\\branks? (\\d+, )*${rank}\\b`).test(output);
 }
