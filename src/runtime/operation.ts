@@ -131,7 +131,7 @@ function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded |
   const { gpuSeconds } = recorded;
   const onGpu = gpuSeconds === undefined ? "" : ` and ${(1e6 * gpuSeconds).toFixed(1)} us of its GPU`;
   const time = `${(1e6 * recorded.seconds).toFixed(1)} us${stream === null ? "" : ` of the host${onGpu}`} on this rank`;
-  return `the last ${name} that was recorded took ${time}; collective calls: ${calls}` +
+  return `the last ${name} that was recorded took ${time}; besides its check, collective calls: ${calls}` +
     (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }
 

@@ -28,7 +28,7 @@ function allowance(operations: number, ranksOnDevice: number): Holdings {
   const isLong = operations >= LEAST_FOR_MEMORY;
   return {
     "MiB of objects": isLong ? 8 : Infinity,
-    "MiB in all": isLong ? Math.min(128, 64 + operations / 50) : Infinity,
+    "MiB resident": isLong ? Math.min(128, 64 + operations / 50) : Infinity,
     "open files": 4,
     "mapped files of /dev/shm": 2,
     "MiB of its GPU": isLong ? ranksOnDevice * 64 : Infinity,
@@ -52,7 +52,7 @@ async function holdings(runtime: Runtime, handles: LiveHandles): Promise<Holding
   const onDevice = usedOnDevice(runtime);
   return {
     "MiB of objects": Math.round((heapUsed + external) / 2 ** 20),
-    "MiB in all": Math.round(rss / 2 ** 20),
+    "MiB resident": Math.round(rss / 2 ** 20),
     "open files": [...Deno.readDirSync("/proc/self/fd")].length,
     "mapped files of /dev/shm":
       new Set(maps.filter((line) => line.includes("/dev/shm/")).map((line) => line.split("/dev/shm/")[1])).size,

@@ -68,7 +68,7 @@ Deno.test("a communicator that is left over is found, with the command that does
 Deno.test("memory, files and handles that grow are told of", () => {
   const before = {
     "MiB of objects": 10,
-    "MiB in all": 130,
+    "MiB resident": 130,
     "open files": 40,
     "mapped files of /dev/shm": 2,
     "MiB of its GPU": 500,
@@ -76,23 +76,23 @@ Deno.test("memory, files and handles that grow are told of", () => {
   };
   const more = {
     "MiB of objects": 15,
-    "MiB in all": 250,
+    "MiB resident": 250,
     "open files": 41,
     "mapped files of /dev/shm": 3,
     "MiB of its GPU": 530,
     communicators: 2,
   };
   assertEquals(growth(before, more, 5000), null);
-  assertEquals(growth(before, more, 400), "130 to 250 MiB in all");
+  assertEquals(growth(before, more, 400), "130 to 250 MiB resident");
   assertEquals(growth(before, { ...before, "open files": 90 }, 5000), "40 to 90 open files");
   assertEquals(growth(before, { ...before, communicators: 4, streams: 1 }, 10), "3 to 4 communicators, 0 to 1 streams");
   assertEquals(
     growth(
       before,
-      { ...before, "MiB of objects": 30, "MiB in all": 500, "mapped files of /dev/shm": 9, "MiB of its GPU": 900 },
+      { ...before, "MiB of objects": 30, "MiB resident": 500, "mapped files of /dev/shm": 9, "MiB of its GPU": 900 },
       5000,
     ),
-    "10 to 30 MiB of objects, 130 to 500 MiB in all, 2 to 9 mapped files of /dev/shm, 500 to 900 MiB of its GPU",
+    "10 to 30 MiB of objects, 130 to 500 MiB resident, 2 to 9 mapped files of /dev/shm, 500 to 900 MiB of its GPU",
   );
 });
 
