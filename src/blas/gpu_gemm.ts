@@ -145,10 +145,12 @@ export class GpuGemm implements Disposable {
     const { symbols } = openCublasLt();
     const process = handleOfProcess();
     const [description, workspace] = [this.#description, this.#workspace];
+    // Where nothing is added C stands in for D's place, which it cannot be with another type.
+    const addend = c.address === d.address && this.#options.types.c !== this.#options.types.d ? 0n : c.address;
     return (alpha, beta, stream) => {
       // deno-fmt-ignore
       const code = symbols.cublasLtMatmul(process, description, alpha, a.address, layoutA, b.address, layoutB, beta,
-        c.address, layoutC, d.address, layoutD, algorithm, workspace.address, BigInt(workspace.byteLength), stream.handle);
+        addend, layoutC, d.address, layoutD, algorithm, workspace.address, BigInt(workspace.byteLength), stream.handle);
       checkCublas(code, "cublasLtMatmul");
     };
   }

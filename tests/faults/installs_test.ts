@@ -14,12 +14,18 @@ async function stall(folder: string): Promise<{ child: Deno.ChildProcess; leavin
   const child = install(folder, openMpiPin, {
     PIP_INDEX_URL: `http://127.0.0.1:${index.addr.port}/simple`,
     PIP_FIND_LINKS: "",
+    PIP_NO_INDEX: "false",
     PIP_CONFIG_FILE: "/dev/null",
     PIP_DEFAULT_TIMEOUT: "300",
     NO_PROXY: "127.0.0.1",
     ...leavings.environment,
   });
-  const connection = await index.accept();
+  const connection = await Promise.race([
+    index.accept(),
+    child.status.then(({ code }) => {
+      throw new Error(`the install ended with exit code ${code} before it asked for anything`);
+    }),
+  ]);
   return {
     child,
     leavings,

@@ -45,13 +45,13 @@ const cases: readonly [where: string, late: number | null, mine: string, line: s
     "MPI_Bcast(?: at \\S+)? with root 0 \\(int32\\) in its place",
   ],
   ["background", 0, "MPI_Iallreduce", "iallReduce(one)", "MPI_Ibcast"],
-  ["rootInBackground", 1, "MPI_Ibcast", "// rank 1 with another root", "MPI_Ibcast with root 0"],
+  ["rootInBackground", 1, "MPI_Ibcast", "// rank 1 with another root", "MPI_Ibcast(?: at \\S+)? with root 0"],
   [
     "operationInBackground",
     1,
     "MPI_Ireduce at .* with root 0 \\(max of float64\\),",
     "// rank 1 with another operation in the background",
-    "MPI_Ireduce with root 0 \\(min of float64\\) in its place",
+    "MPI_Ireduce(?: at \\S+)? with root 0 \\(min of float64\\) in its place",
   ],
   ["loop", null, "MPI_(?:Allreduce|Barrier)", "", "MPI_(?:Allreduce|Barrier)"],
 ];

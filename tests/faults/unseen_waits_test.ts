@@ -50,7 +50,8 @@ for (const [way, isEnded, who, ranks] of TOLD) {
     assert(seconds.length >= 2, output);
     // Each time twice as long as before, and a look later at the most, which a busy machine may delay.
     seconds.forEach((waited, i) => assert(waited >= Math.floor(patience * 2 ** i), output));
-    assertEquals(output.match(/has waited for/g)?.length, seconds.length, `one rank tells, and in whole: ${output}`);
+    // Beside it a rank may tell that it has ended, and that a busy machine has the other one take longer to.
+    assertEquals(output.match(/has waited for \d/g)?.length, seconds.length, `one rank tells, and in whole: ${output}`);
   });
 }
 
