@@ -19,8 +19,9 @@ const LIBC_SYMBOLS = {
 const KILLING_SECONDS = 0.3;
 
 /**
- * What the shell does, as one that has read a process's line in /proc: how it has ended comes last, its state after the name.
- * Without another rank on the machine nobody knows whether Hydra has ended this one.
+ * What the shell does, as one that has read a process's line in /proc: how it has ended comes last; its state after the name,
+ * and as the sixth word after that what says by 4 that it is about to end, which may take long. Without another rank on the
+ * machine nobody knows whether Hydra has ended this one.
  */
 const script = (rank: number, process: number, others: readonly number[]) => `
 read -r _
@@ -29,11 +30,11 @@ signal=$((\${end##* } & 127))
 [ $signal = 0 ] && exit
 sleep ${KILLING_SECONDS}
 for other in ${others.join(" ")}; do
-  { read -r state </proc/$other/stat; } 2>/dev/null || continue
-  case \${state##*) } in
-  [ZX]*) ;;
-  *) echo "distmath: rank ${rank}, process ${process}, was ended by signal $signal (SIG$(kill -l $signal))" >&2; exit ;;
-  esac
+  { read -r line </proc/$other/stat; } 2>/dev/null || continue
+  set -- \${line##*) }
+  [ $1 = Z ] || [ $(($7 & 4)) != 0 ] && continue
+  echo "distmath: rank ${rank}, process ${process}, was ended by signal $signal (SIG$(kill -l $signal))" >&2
+  exit
 done
 `;
 
