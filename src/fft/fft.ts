@@ -434,7 +434,21 @@ export function fft<D extends DType>(
   return transformOnce({ name: "fft", type: "c2c" }, "forward", operand, options);
 }
 
-/** The inverse of {@linkcode fft}; with the norm `backward` it divides by the number of elements. Collective. */
+/**
+ * The inverse of {@linkcode fft}; with the norm `backward` it divides by the number of elements. Collective; throws as
+ * {@linkcode fft} does.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, fft, ifft, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using field = DistributedArray.random(runtime, [64, 48], Slab.X, { dtype: "complex128" });
+ * using spectrum = fft(field);
+ * using again = ifft(spectrum);
+ * console.log(again.maxAbsDifference(field) < 1e-12); // true
+ * ```
+ */
 export function ifft<D extends DType>(
   operand: DistributedArray<D>,
   options: TransformOptions = {},
@@ -467,6 +481,17 @@ export function rfft<D extends DType>(
 /**
  * The inverse of {@linkcode rfft}: real numbers from the first half of their spectrum. The last of the axes has an even
  * number of them, unless `lastAxisParity` is `odd`. Collective; throws as {@linkcode fft} does.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, irfft, rfft, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize({ device: "cpu" });
+ * using field = DistributedArray.random(runtime, [64, 45], Slab.X, { dtype: "float64" });
+ * using spectrum = rfft(field);
+ * using again = irfft(spectrum, { lastAxisParity: "odd" });
+ * console.log(again.shape, again.maxAbsDifference(field) < 1e-12); // [64, 45], true
+ * ```
  */
 export function irfft<D extends DType>(
   operand: DistributedArray<D>,

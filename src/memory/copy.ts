@@ -127,7 +127,20 @@ export function copyToDevice(target: bigint, source: ArrayBufferView<ArrayBuffer
   }
 }
 
-/** Copy memory of a GPU to the host, after all that is on the stream; it is there when this returns. */
+/**
+ * Copy memory of a GPU to the host, after all that is on the stream; it is there when this returns.
+ *
+ * @example
+ * ```ts no-eval
+ * import { copyFromDevice, DistributedArray, initialize, Slab } from "@distmath/distmath";
+ *
+ * const runtime = initialize({ device: 0 });
+ * using array = DistributedArray.full(runtime, [4 * runtime.size], Slab.X, 1, { dtype: "float32" });
+ * const { local } = array;
+ * const part = new Float32Array(4);
+ * if (local.isOnDevice) copyFromDevice(part, local.address, runtime.stream!);
+ * ```
+ */
 export function copyFromDevice(target: ArrayBufferView<ArrayBuffer>, source: bigint, stream: Stream): void {
   const bytes = target.byteLength;
   if (bytes === 0) return;

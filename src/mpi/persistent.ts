@@ -21,6 +21,22 @@ export type Started<R extends readonly PersistentRequest<unknown>[]> = {
 /**
  * A message that `sendInit` or `receiveInit` prepared. `start()` begins it, and returns a {@linkcode Request} that is
  * complete when it has come through; then it can be started again. Free it, or declare it by `using`.
+ *
+ * @example
+ * ```ts
+ * import { Communicator } from "@distmath/distmath";
+ *
+ * const world = Communicator.world();
+ * const next = (world.rank + 1) % world.size, previous = (world.rank + world.size - 1) % world.size;
+ * const data = new Float64Array(1), received = new Float64Array(1);
+ * using sending = world.sendInit(data, next);
+ * using receiving = world.receiveInit(received, previous);
+ * for (let round = 0; round < 3; round++) {
+ *   data[0] = round;
+ *   await Promise.all([receiving.start(), sending.start()]);
+ * }
+ * console.log(received[0]); // 2
+ * ```
  */
 export class PersistentRequest<T> implements Disposable {
   readonly #buffer: unknown;
@@ -149,6 +165,19 @@ export class PersistentRequest<T> implements Disposable {
  * @throws {TypeError} if it is given something else.
  * @throws {StateError} if one is under way or was freed.
  * @throws {TypeError | RangeError} also if the memory of one was transferred away, or cut off.
+ *
+ * @example
+ * ```ts
+ * import { Communicator, startAll, waitAll } from "@distmath/distmath";
+ *
+ * const world = Communicator.world();
+ * const next = (world.rank + 1) % world.size, previous = (world.rank + world.size - 1) % world.size;
+ * const received = new Float64Array(1);
+ * using sending = world.sendInit(Float64Array.of(5), next);
+ * using receiving = world.receiveInit(received, previous);
+ * waitAll(startAll([receiving, sending]));
+ * console.log(received[0]); // 5
+ * ```
  */
 export function startAll<R extends readonly PersistentRequest<unknown>[] | []>(requests: R): Started<R> {
   const given: unknown = requests;

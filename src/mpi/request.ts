@@ -314,6 +314,21 @@ export function waitAll<R extends readonly Request<unknown>[] | []>(
  * @throws {TypeError} if it is given something else.
  * @throws {RangeError} if there are none.
  * @throws {MpiError} if it failed.
+ *
+ * @example
+ * ```ts
+ * import { Communicator, waitAny } from "@distmath/distmath";
+ *
+ * const world = Communicator.world();
+ * const next = (world.rank + 1) % world.size, previous = (world.rank + world.size - 1) % world.size;
+ * const requests = [
+ *   world.ireceive(new Float64Array(1), previous),
+ *   world.isend(Float64Array.of(world.rank), next),
+ * ];
+ * const [first] = waitAny(requests);
+ * console.log(first === 0 ? "received" : "sent");
+ * await Promise.all(requests);
+ * ```
  */
 export function waitAny<R extends Request<unknown>>(requests: readonly R[]): [index: number, value: Awaited<R>] {
   checkRequests("waitAny", requests);

@@ -104,7 +104,21 @@ export function chromeTrace(timeline: readonly Interval[], nameOf: LaneName = la
   return JSON.stringify({ traceEvents: [...names, ...events], displayTimeUnit: "ns" });
 }
 
-/** What the ranks do when, in microseconds since all of them began. Made by `Matmul.timeline` and `Recording.timeline`. */
+/**
+ * What the ranks do when, in microseconds since all of them began. Made by `Matmul.timeline` and `Recording.timeline`.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [64, 64], Slab.X, 1);
+ * using recording = runtime.record();
+ * using copy = a.redistribute(Slab.Y);
+ * const { measured } = recording.timeline();
+ * for (const { rank, kind, label, start, end } of measured) console.log(rank, kind, label, end - start);
+ * ```
+ */
 export class Timeline {
   /** What a model says; of a recording nothing. */
   readonly predicted: readonly Interval[];

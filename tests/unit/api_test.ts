@@ -69,6 +69,23 @@ Deno.test("mod.ts exports the functions and errors by their names", () => {
   assert(api.Replicated instanceof api.Distribution);
 });
 
+Deno.test("every function of mod.ts has an example", () => {
+  const entry = new URL("../../mod.ts", import.meta.url).href;
+  const { stdout } = new Deno.Command(Deno.execPath(), { args: ["doc", "--json", entry] }).outputSync();
+  const { symbols } = JSON.parse(new TextDecoder().decode(stdout)).nodes[entry];
+  interface Declaration {
+    kind: string;
+    jsDoc?: { tags?: { kind: string }[] };
+  }
+  const isFunction = ({ kind }: Declaration) => kind === "function";
+  const hasExample = ({ jsDoc }: Declaration) => jsDoc?.tags?.some(({ kind }) => kind === "example") ?? false;
+  const functions = (symbols as { name: string; declarations: Declaration[] }[])
+    .filter(({ declarations }) => declarations.some(isFunction));
+  assert(functions.length > 50);
+  const without = functions.filter(({ declarations }) => !declarations.some(hasExample));
+  assertEquals(without.map(({ name }) => name), []);
+});
+
 Deno.test("internals.ts exports what only tools need, and mod.ts none of it", () => {
   assertEquals(Object.keys(internals).toSorted(), INTERNALS.toSorted());
   assertEquals(INTERNALS.filter((name) => name in api), []);

@@ -339,7 +339,19 @@ export function where<B extends Operand, C extends Operand, T extends DType = Pr
   return evaluate("where", applied("where"), [condition, b, c], options);
 }
 
-/** Each element, or the bound that it lies beyond; NaN stays. Bounds may be arrays, or infinite for none. Collective. */
+/**
+ * Each element, or the bound that it lies beyond; NaN stays. Bounds may be arrays, or infinite for none. Collective.
+ *
+ * @example
+ * ```ts
+ * import { clip, DistributedArray, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using x = DistributedArray.generate(runtime, [6], Slab.X, (i) => i - 3);
+ * using inside = clip(x, -1, 1);
+ * console.log(inside.format()); // [-1. -1. -1.  0.  1.  1.]
+ * ```
+ */
 export function clip<
   A extends Operand,
   L extends Operand,

@@ -43,7 +43,18 @@ export function dot<A extends DType, B extends DType>(
   return sumOfPairs("dot", false, a, b);
 }
 
-/** As {@linkcode dot}, with the elements of `a` conjugated. Collective. */
+/**
+ * As {@linkcode dot}, with the elements of `a` conjugated. Collective.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Slab, vdot } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using z = DistributedArray.full(runtime, [10], Slab.X, [3, 4], { dtype: "complex128" });
+ * console.log(vdot(z, z)); // [250, 0]
+ * ```
+ */
 export function vdot<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
@@ -76,7 +87,18 @@ export function axpy<D extends DType>(
   return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }, changed("y")));
 }
 
-/** An array times a number, written into the array, which is returned. Collective. */
+/**
+ * An array times a number, written into the array, which is returned. Collective.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, scale, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using x = DistributedArray.full(runtime, [10], Slab.X, 3);
+ * console.log(scale(x, 0.5).sum()); // 15
+ * ```
+ */
 export function scale<D extends DType>(array: DistributedArray<D>, factor: Operand): DistributedArray<D> {
   agree(runtimeOf(array), "scale", () => checkArray(array, "scale: the array"));
   const expression = apply("multiply", operand(0), operand(1));
@@ -89,6 +111,17 @@ export function scale<D extends DType>(array: DistributedArray<D>, factor: Opera
  *
  * @throws {ShapeError} if one is no vector.
  * @throws {DistributionError} if none is Replicated, and there are several ranks.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, outer, Replicated, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using column = DistributedArray.generate(runtime, [3], Slab.X, (i) => i + 1);
+ * using row = DistributedArray.full(runtime, [2], Replicated, 10);
+ * using matrix = outer(column, row);
+ * console.log(matrix.shape, matrix.distribution.toString(), matrix.sum()); // [3, 2], Slab.X, 120
+ * ```
  */
 export function outer<A extends DType, B extends DType>(
   a: DistributedArray<A>,
@@ -185,6 +218,16 @@ export function kron<A extends DType, B extends DType>(
  * The elements on the diagonal of a matrix, a Replicated vector. Collective.
  *
  * @throws {ShapeError} if it is no matrix.
+ *
+ * @example
+ * ```ts
+ * import { diagonal, fromFunction, initialize, Slab } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using matrix = fromFunction(runtime, [3, 2], Slab.X, (i, j) => 10 * i - j);
+ * using elements = diagonal(matrix);
+ * console.log(elements.format()); // [0. 9.]
+ * ```
  */
 export function diagonal<D extends DType>(matrix: DistributedArray<D>): DistributedArray<D> {
   const runtime = runtimeOf(matrix);
@@ -222,6 +265,15 @@ export function diagonal<D extends DType>(matrix: DistributedArray<D>): Distribu
  * The sum of the elements on the diagonal of a matrix. Collective.
  *
  * @throws {ShapeError} if it is no matrix.
+ *
+ * @example
+ * ```ts
+ * import { eye, initialize, Slab, trace } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using identity = eye(runtime, 5, Slab.X);
+ * console.log(trace(identity)); // 5
+ * ```
  */
 export function trace<D extends DType>(matrix: DistributedArray<D>): ElementOf<D> {
   using elements = diagonal(matrix);

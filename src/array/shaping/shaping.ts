@@ -82,6 +82,15 @@ export function expandDims<D extends DType>(array: DistributedArray<D>, axis: nu
  * The array without dimensions of extent 1: a view. Collective.
  *
  * @throws {ShapeError} if an extent is not 1, or no dimension would be left.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Slab, squeeze } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using column = DistributedArray.full(runtime, [4, 1], Slab.X, 2);
+ * console.log(squeeze(column, 1).shape); // [4]
+ * ```
  */
 export function squeeze<D extends DType>(
   array: DistributedArray<D>,
@@ -108,6 +117,16 @@ export function squeeze<D extends DType>(
  * Collective.
  *
  * @throws {ShapeError} if the array does not fit the shape.
+ *
+ * @example
+ * ```ts
+ * import { broadcastTo, DistributedArray, initialize, Replicated } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using row = DistributedArray.full(runtime, [3], Replicated, 2);
+ * using rows = broadcastTo(row, [4, 3]);
+ * console.log(rows.shape, rows.sum()); // [4, 3], 24
+ * ```
  */
 export function broadcastTo<D extends DType>(
   array: DistributedArray<D>,
@@ -311,6 +330,17 @@ export function concatenate<D extends DType>(
 /**
  * A new array of arrays of one shape, side by side along a new dimension, `axis` of the result. Collective; throws as
  * {@linkcode concatenate} does, whose options it takes.
+ *
+ * @example
+ * ```ts
+ * import { DistributedArray, initialize, Slab, stack } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [4], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [4], Slab.X, 2);
+ * using pairs = stack([a, b], { axis: 1 });
+ * console.log(pairs.shape, pairs.sum()); // [4, 2], 12
+ * ```
  */
 export function stack<D extends DType>(
   arrays: readonly DistributedArray<D>[],
