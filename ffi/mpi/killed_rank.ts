@@ -16,7 +16,7 @@ const LIBC_SYMBOLS = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** As long as Hydra may take to kill the ranks of a machine, one after the other. */
-const KILLING_SECONDS = 0.3;
+const KILLING_SECONDS = 0.5;
 
 /**
  * What the shell does, as one that has read a process's line in /proc: how it has ended comes last; its state after the name,
@@ -25,10 +25,12 @@ const KILLING_SECONDS = 0.3;
  */
 const script = (rank: number, process: number, others: readonly number[]) => `
 read -r _
-{ read -r end </proc/${process}/stat; } 2>/dev/null || exit
-signal=$((\${end##* } & 127))
-[ $signal = 0 ] && exit
-sleep ${KILLING_SECONDS}
+for pause in 0 ${KILLING_SECONDS}; do
+  [ $pause = 0 ] || sleep $pause
+  { read -r line </proc/${process}/stat; } 2>/dev/null || exit
+  signal=$((\${line##* } & 127))
+  [ $signal = 0 ] && exit
+done
 for other in ${others.join(" ")}; do
   { read -r line </proc/$other/stat; } 2>/dev/null || continue
   set -- \${line##*) }

@@ -34,6 +34,12 @@ export function assertCleanEnd(result: Omit<JobResult, "pid">, expected: Expecte
   else assertEquals(code, expected.code, output);
   assertMatch(output, typeof why === "string" ? RegExp(RegExp.escape(why)) : why);
   assert(rank === null || isNamed(output, rank), `rank ${rank ?? "?"} is not named:\n${output}`);
+  // Those that a launcher ends then are not told of as killed.
+  const killed = Array.from(
+    output.matchAll(/rank (\d+), process \d+, was ended by signal/g),
+    ([, rank]) => Number(rank),
+  );
+  assert(killed.length === 0 || killed.join() === String(rank), `ranks ${killed} are told to be killed:\n${output}`);
   assert(faultAt > 0, `the fault did not happen:\n${output}`);
   const seconds = (endedAt - faultAt) / 1000;
   recordEnd({ seconds, extraSeconds, why: String(why) });
