@@ -31,7 +31,7 @@ export interface LinearForm {
  * @throws {RangeError} if it has not one factor a dimension, or numbers that are not finite.
  */
 export function checkLinearForm(form: LinearForm, dimensions: number): Required<LinearForm> {
-  const { factors, offset: givenOffset, modulus: givenModulus } = form ?? {};
+  const { factors, offset = 0, modulus = 0 } = form ?? {};
   if (!Array.isArray(factors)) {
     throw new TypeError(
       `Making an array by its indices takes a function (i, j) => value, or { factors: [1, 10], offset, modulus }; got ${
@@ -39,11 +39,10 @@ export function checkLinearForm(form: LinearForm, dimensions: number): Required<
       }.`,
     );
   }
-  const [offset, modulus] = [givenOffset, givenModulus].map((value = 0) => value);
   const isWrong = factors.length !== dimensions || ![...factors, offset, modulus].every(Number.isFinite) || modulus < 0;
   if (isWrong) {
-    const given = Object.entries({ factors, offset: givenOffset, modulus: givenModulus });
-    const told = given.filter(([, value]) => value !== undefined).map(([name, value]) => `${name} ${describe(value)}`);
+    const given = (["factors", "offset", "modulus"] as const).filter((name) => form[name] !== undefined);
+    const told = given.map((name) => `${name} ${describe(form[name])}`);
     throw new RangeError(
       `A linear form of ${dimensions} dimensions needs ${dimensions} finite factors, a finite offset and a modulus of at ` +
         `least 0 (for none), not ${told.join(", ")}.`,
