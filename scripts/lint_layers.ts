@@ -12,6 +12,7 @@ const layers = [
   "src/errors.ts",
   "src/options.ts",
   "src/attempt.ts",
+  "src/stopwatch.ts",
   "src/environment.ts",
   "src/dtype",
   "src/mpi",

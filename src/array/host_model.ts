@@ -1,11 +1,14 @@
 /**
- * How long operations take on the CPUs of one machine, by a cheap model: what the busiest rank computes, what it copies, and
- * how often all ranks wait for each other. Computing and copying go at rates that each process measures once, while others
- * may do anything; what a meeting takes is stated.
+ * How long operations take on CPUs, by a cheap model: what the busiest rank computes, what it copies, what it sends to other
+ * machines, and how often all ranks wait for each other. Computing and copying go at rates that each process measures once,
+ * while others may do anything, messages between machines and meetings at those measured when the ranks joined; what a
+ * meeting on one machine takes is stated.
  *
  * @module
  */
+import { type NetworkRates, networkRates } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
+import { shortestSeconds } from "../stopwatch.ts";
 
 /** What an operation does. */
 export interface HostWork {
@@ -14,6 +17,8 @@ export interface HostWork {
   readonly operationsPerSecond: number;
   /** Bytes that the busiest rank copies, to others and from them. */
   readonly bytes: number;
+  /** Bytes that it sends to other ranks, or receives if those are more: to each of them as many, as the model has it. */
+  readonly sent: number;
   /** How often all ranks wait for each other. */
   readonly meetings: number;
 }
@@ -33,37 +38,39 @@ export interface AlgorithmTimes {
 /** What a meeting of ranks on one machine takes, in seconds, about as a call of MPI between processes that are awake. */
 export const MEETING_SECONDS = 5e-6;
 
-/** What the model says of some work, at this rate of copying. */
-export function timesOf(work: HostWork, bytesPerSecond: number): AlgorithmTimes {
-  const { operations, operationsPerSecond, bytes, meetings } = work;
+/** What lies between the machines, and which share of what a rank sends goes there. */
+export interface Network extends NetworkRates {
+  readonly share: number;
+}
+
+/** What the model says of some work, at this rate of copying; without a network on one machine. Pure. */
+export function timesOf(work: HostWork, bytesPerSecond: number, network?: Network): AlgorithmTimes {
+  const { operations, operationsPerSecond, bytes, sent, meetings } = work;
   const computing = operations === 0 ? 0 : operations / operationsPerSecond;
   const copying = bytes / bytesPerSecond;
+  const sending = network === undefined ? 0 : sent * network.share / network.bytesPerSecond;
+  const meeting = network?.meetingSeconds ?? MEETING_SECONDS;
   const rates = [
     ...operations > 0 ? [`${(operationsPerSecond / 1e9).toFixed(1)} GFLOP/s`] : [],
     `${(bytesPerSecond / 1e9).toFixed(1)} GB/s`,
   ];
+  const perMeeting = `${(1e6 * meeting).toFixed(0)} us a meeting of ranks`;
+  const between = network && `${(network.bytesPerSecond / 1e9).toPrecision(2)} GB/s from each rank to other machines`;
   return {
-    predicted: computing + copying + meetings * MEETING_SECONDS,
-    limit: computing > 0 ? computing : copying,
-    basis: `at ${rates.join(" and ")}, measured in this process, and ${1e6 * MEETING_SECONDS} us a meeting of ranks`,
+    predicted: computing + copying + sending + meetings * meeting,
+    limit: Math.max(computing > 0 ? computing : copying, sending),
+    basis: `at ${rates.join(" and ")}, measured in this process, and ${
+      between === undefined ? perMeeting : `${between} and ${perMeeting}, measured when the ranks joined`
+    }`,
   };
 }
 
-/** As {@linkcode timesOf}; null for ranks on several machines, of whose network there is no model. Local. */
-export function predictOnHost({ size, localSize }: Runtime, work: HostWork): AlgorithmTimes | null {
-  return size === localSize ? timesOf(work, copyRate()) : null;
-}
-
-/** The seconds of the shortest of some runs, after one that does not count. */
-export function shortestSeconds(body: () => void, count = 3): number {
-  let shortest = Infinity;
-  for (let run = 0; run <= count; run++) {
-    const start = performance.now();
-    body();
-    if (run > 0) shortest = Math.min(shortest, performance.now() - start);
-  }
-  // Clocks of browsers' kind may see no time go by.
-  return Math.max(1e-6, shortest / 1000);
+/** As {@linkcode timesOf}; null for ranks on several machines whose network was not measured. Local. */
+export function predictOnHost(runtime: Runtime, work: HostWork): AlgorithmTimes | null {
+  const { size, localSize } = runtime;
+  if (size === localSize) return timesOf(work, copyRate());
+  const rates = networkRates(runtime);
+  return rates === undefined ? null : timesOf(work, copyRate(), { ...rates, share: (size - localSize) / (size - 1) });
 }
 
 /** More than the caches of a core have. */

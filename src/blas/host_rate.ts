@@ -4,7 +4,7 @@
  * @module
  */
 import type { GemmFunction } from "../../ffi/blas/blas.ts";
-import { shortestSeconds } from "../array/host_model.ts";
+import { shortestSeconds } from "../stopwatch.ts";
 import { LocalArray } from "../array/local_array.ts";
 import { type AccumulatorDType, dtypeInfo } from "../dtype/dtype.ts";
 import { scalar } from "./arguments.ts";

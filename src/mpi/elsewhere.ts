@@ -30,7 +30,7 @@ import {
   watchElsewhere,
   WORDS_OF_TURN,
 } from "./elsewhere_thread.ts";
-import { leaveWith, presenceHere, startMpi } from "./init_finalize.ts";
+import { leaveWith, presenceHere } from "./init_finalize.ts";
 import { linkMachines, lostAmong, type MachineLink } from "./machine_links.ts";
 import { describeFarMismatch, isInPlace, isMismatch, receiveReport, sendReport } from "./machine_reports.ts";
 import type { Request } from "./request.ts";
@@ -38,17 +38,21 @@ import type { Request } from "./request.ts";
 /** What a rank tells: one more than how many scopes, its number in the job, and how far it has come in each. */
 const WORDS_OF_NEWS = 2 + MOST_TURNS * WORDS_OF_TURN;
 
-/**
- * Have ranks that leave tell those of other machines. Collective over the ranks of `own`, which nobody else communicates by;
- * nothing where all are on one machine, or there is no MPI.
- */
-export function lookElsewhere(own: Communicator, localSize: number): void {
-  if (localSize === own.size || startMpi().vendor === "none") return;
-  const machine = own.splitShared();
-  // The lowest rank of each machine speaks for it.
-  const [speaker] = machine.broadcast(Int32Array.of(own.rank));
+/** Of each rank the lowest one on its machine, which speaks for it. Collective. */
+export function speakersOf(communicator: Communicator): number[] {
+  const machine = communicator.splitShared();
+  const speaker = machine.broadcast(Int32Array.of(communicator.rank));
   machine.free();
-  const speakers = own.allGather(Int32Array.of(speaker));
+  return [...communicator.allGather(speaker)];
+}
+
+/**
+ * Have ranks that leave tell those of other machines. Collective over the ranks of `own`, which nobody else communicates by.
+ *
+ * @param speakers what {@linkcode speakersOf} gives
+ */
+export function lookElsewhere(own: Communicator, speakers: readonly number[]): void {
+  const speaker = speakers[own.rank];
   const others = [...new Set(speakers)].filter((rank) => rank !== speaker);
   const news = new Int32Array(speaker === own.rank ? own.size * WORDS_OF_NEWS : 0);
   const newsOf = (rank: number) => news.subarray(rank * WORDS_OF_NEWS, (rank + 1) * WORDS_OF_NEWS);

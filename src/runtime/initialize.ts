@@ -14,8 +14,9 @@ import { hasCurrentRuntime, setCurrentRuntime } from "./current.ts";
 import { chooseDevice } from "./device_choice.ts";
 import { setIfUnset } from "../environment.ts";
 import { freeQueued, queuedCount } from "../mpi/collective_free.ts";
-import { lookElsewhere } from "../mpi/elsewhere.ts";
-import { awaitJoining, beforeMpiEnds, isMpiFinalized } from "../mpi/init_finalize.ts";
+import { lookElsewhere, speakersOf } from "../mpi/elsewhere.ts";
+import { awaitJoining, beforeMpiEnds, isMpiFinalized, startMpi } from "../mpi/init_finalize.ts";
+import { measureNetwork } from "./network.ts";
 import { joining } from "./onlooking.ts";
 import { Runtime } from "./runtime.ts";
 import { bindingWarning, type Placement, threadsOf } from "./threads.ts";
@@ -128,7 +129,7 @@ function join(options: InitializeOptions): Runtime {
   const threads = given.threads ?? threadsOf(placement);
   setThreads(threads);
   keepFreedMemory(KEPT_BYTES);
-  meetAtEnd(communicator, localSize);
+  arrangeOnce(communicator, localSize);
   const runtime = new Runtime({ communicator, localRank, localSize, device, stream, checks, timeoutSeconds, threads });
   setCurrentRuntime(runtime);
   const warning = bindingWarning(placement, machineCores(), launcher()?.kind === "open_mpi");
@@ -219,24 +220,31 @@ function machineOf(communicator: Communicator): { localRank: number; localSize: 
   return { localRank: told?.localRank ?? shared.rank, localSize: shared.size };
 }
 
-const haveEnd = new WeakSet<Communicator>();
+const arranged = new WeakSet<Communicator>();
+
+/** What the ranks of a communicator need once, by another one that nobody else knows. */
+function arrangeOnce(communicator: Communicator, localSize: number): void {
+  if (arranged.has(communicator)) return;
+  arranged.add(communicator);
+  const own = communicator.size === 1 ? Communicator.self() : communicator.duplicate();
+  meetAtEnd(own);
+  if (localSize === own.size || startMpi().vendor === "none") return;
+  const speakers = speakersOf(own);
+  measureNetwork(communicator, own, speakers);
+  lookElsewhere(own, speakers);
+}
 
 /**
- * Have the ranks free what they have queued before MPI ends, by a communicator that nobody else knows: a rank that comes
- * early waits there, and is not taken for one that takes part in what the others do. By it ranks of several machines also
- * tell each other that they leave.
+ * Have the ranks free what they have queued before MPI ends, where a rank that comes early waits, and is not taken for one
+ * that takes part in what the others do.
  */
-function meetAtEnd(communicator: Communicator, localSize: number): void {
-  if (haveEnd.has(communicator)) return;
-  haveEnd.add(communicator);
-  const own = communicator.size === 1 ? Communicator.self() : communicator.duplicate();
+function meetAtEnd(own: Communicator): void {
   const free = () => {
     if (own.allReduce(Int32Array.of(queuedCount()), { op: "max" })[0] === 0) return;
     const { errors } = freeQueued(own);
     if (errors.length > 0) throw errors[0];
   };
   beforeMpiEnds(free, "first");
-  lookElsewhere(own, localSize);
 }
 
 /** BLAS libraries read these when they are opened. What the user has set stays. */

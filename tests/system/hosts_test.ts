@@ -1,5 +1,12 @@
 /** Ranks on two hosts, two on each, over TCP: products, redistributions, cluster tests, and a host that disappears. */
-import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { launchers, type MpiInstallation, newestLaunchers, slowdown } from "../mpi_installations.ts";
 import { until } from "../faults/processes.ts";
 import { finish, root, start, temporaryFolder } from "./command.ts";
@@ -290,6 +297,22 @@ for (const [late, [first, second], others] of [[2, [0, 1], "2, 3"], [1, [2, 3], 
     },
   );
 }
+
+testOnHosts("between hosts the network's measured rate is part of what is predicted", newestLaunchers, async (mpi) => {
+  using hosts = makeHosts();
+  const { code, stdout, stderr } = await finish(startOn(hosts, mpi, ["run", "-n", "4", "predicts.ts"]));
+  assertEquals(code, 0, stdout + stderr);
+  const rates = String
+    .raw`[0-9.]+ GB/s from each rank to other machines and [0-9]+ us a meeting of ranks, measured when`;
+  const predictions = stdout.split("\n").filter((line) => line.includes("predicted"));
+  assertEquals(predictions.map((line) => new RegExp(rates).test(line)), [true, true], stdout);
+  // What moves between hosts takes longer than to copy it.
+  const [, predicted, limit] = predictions[0].match(/predicted ([0-9.]+) us, [0-9]+ % of the limit \(([0-9.]+) us\)/)!;
+  const sent = 2 * 256 * 256 * 8; // bytes from each rank to the two of the other host
+  const [, rate] = predictions[0].match(/([0-9.e-]+) GB\/s from/)!;
+  assertAlmostEquals(Number(limit), sent / (1e3 * Number(rate)), 0.1 * Number(limit));
+  assert(Number(predicted) > Number(limit));
+});
 
 testOnHosts("run starts on both hosts of an allocation of PBS", newestLaunchers, async (mpi) => {
   using hosts = makeHosts();

@@ -255,12 +255,10 @@ export class Redistribution<D extends DType = DType> implements Disposable {
     const { array } = this.#ready("explain()");
     const { algorithm, communication } = this;
     const bytes = elementsCopied(this.#source, this.distribution) * dtypeInfo(array.dtype).itemSize;
-    const work = { operations: 0, operationsPerSecond: 0, bytes, meetings: communication.total > 0 ? 1 : 0 };
+    const sent = busiestBytes(communication);
+    const work = { operations: 0, operationsPerSecond: 0, bytes, sent, meetings: sent > 0 ? 1 : 0 };
     const times = array.local.isOnDevice
-      ? predictOnGpu(
-        array.runtime,
-        gpuWorkOf(algorithm.algorithm, bytes, busiestBytes(communication), array.runtime.size),
-      )
+      ? predictOnGpu(array.runtime, gpuWorkOf(algorithm.algorithm, bytes, sent, array.runtime.size))
       : predictOnHost(array.runtime, work);
     return [
       `redistribution of ${array.shape.join(" x ")}, ${array.dtype}, order ${array.order}`,

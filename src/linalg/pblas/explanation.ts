@@ -139,7 +139,7 @@ function predict(
   const operationsPerSecond = pblasEngineOf(runtime).operationsPerSecond?.(runtime, dtype);
   if (operationsPerSecond === undefined) return null;
   const operations = operationsOf(dtype) * multiplications;
-  return predictOnHost(runtime, { operations, operationsPerSecond, bytes, meetings: moves + rounds });
+  return predictOnHost(runtime, { operations, operationsPerSecond, bytes, sent, meetings: moves + rounds });
 }
 
 /** How often two numbers are multiplied and added; sums take as long as to read and write. */

@@ -1,10 +1,11 @@
 import { assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import { explainPlan } from "../../../src/array/explanation.ts";
-import { MEETING_SECONDS, predictOnHost, shortestSeconds, timesOf } from "../../../src/array/host_model.ts";
+import { MEETING_SECONDS, predictOnHost, timesOf } from "../../../src/array/host_model.ts";
 import { CommunicationMatrix } from "../../../src/distribution/mod.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
+import { shortestSeconds } from "../../../src/stopwatch.ts";
 
-const work = { operations: 4e9, operationsPerSecond: 2e9, bytes: 5e8, meetings: 100 };
+const work = { operations: 4e9, operationsPerSecond: 2e9, bytes: 5e8, sent: 3e8, meetings: 100 };
 const onRanks = (size: number, localSize: number) => ({ rank: 0, size, localSize }) as Runtime;
 
 Deno.test("the model adds what is computed, what is copied, and the meetings", () => {
@@ -17,8 +18,21 @@ Deno.test("the model adds what is computed, what is copied, and the meetings", (
   assertEquals([moves.limit, moves.basis?.startsWith("at 1.0 GB/s")], [0.5, true]);
 });
 
-Deno.test("between machines no time is predicted", () => {
-  assertEquals(predictOnHost(onRanks(4, 2), work), null);
+Deno.test("between machines the network carries its share, and may be the limit", () => {
+  const network = { bytesPerSecond: 5e7, meetingSeconds: 1e-3, share: 2 / 3 };
+  const { predicted, limit, basis } = timesOf(work, 1e9, network);
+  assertAlmostEquals(predicted, 2 + 0.5 + 4 + 100 * 1e-3);
+  assertEquals(limit, 4);
+  assertEquals(
+    basis,
+    "at 2.0 GFLOP/s and 1.0 GB/s, measured in this process, and 0.050 GB/s from each rank to other machines and 1000 us a " +
+      "meeting of ranks, measured when the ranks joined",
+  );
+  assertEquals(timesOf(work, 1e9, { ...network, bytesPerSecond: 5e9 }).limit, 2);
+});
+
+Deno.test("of a network that was not measured no time is predicted", () => {
+  assertEquals(predictOnHost({ ...onRanks(4, 2), communicator: {} } as Runtime, work), null);
   const times = predictOnHost(onRanks(2, 2), work)!;
   assertEquals(times.predicted > times.limit, true);
 });

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Fftw, FftwFlags, type FftwPrecision, FftwSign } from "../../../../ffi/fft/fftw.ts";
-import { shortestSeconds } from "../../../array/host_model.ts";
+import { shortestSeconds } from "../../../stopwatch.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
 import { operationsOf } from "../../steps.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { predictOnGpu } from "../../../array/gpu_model.ts";
-import { type AlgorithmTimes, predictOnHost, shortestSeconds } from "../../../array/host_model.ts";
+import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { elementsBetween, elementsCopied, type Parts } from "../../../array/redistribution/plan.ts";
@@ -24,6 +24,7 @@ import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
+import { shortestSeconds } from "../../../stopwatch.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
 import {
@@ -361,6 +362,7 @@ export class StagedPlan implements FFTEnginePlan {
         (sum, { from, to }, i) => sum + elementsCopied(from, to) * this.#itemSizes[i],
         0,
       ),
+      sent: busiestBytes(this.communication()),
       meetings: this.#moves.length,
     });
   }

@@ -158,6 +158,7 @@ export class HostPlan implements EnginePlan {
       operations,
       operationsPerSecond: operations === 0 ? 0 : multiplyRate(gemm(), accumulator),
       bytes: 2 * (moved + traffic) / size,
+      sent: (moved + traffic) / size,
       meetings: moves + meetingsOf(this.#strategy, k),
     });
   }
