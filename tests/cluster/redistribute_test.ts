@@ -453,6 +453,49 @@ function places({ size }: Runtime, shape: readonly number[]): Distribution[] {
 }
 
 clusterTest(
+  "what lies in short pieces at both ends, more than fits into a block, arrives by each way",
+  { ranks: [2, 3] },
+  (runtime) => {
+    const { size } = runtime;
+    const ways = ["packed_alltoallv", "derived_types", "shared_window"] as const;
+    for (const [order, shape] of [["C", [240, 600]], ["F", [600, 240]]] as const) {
+      const axis = order === "C" ? 1 : 0;
+      const grid = new ProcessGrid({ shape: axis === 1 ? [1, size] : [size, 1] });
+      const [from, to] = [4, 6].map((block) => new BlockCyclic(grid, axis === 1 ? [5, block] : [block, 5]));
+      const a = make(runtime, [...shape], from, "complex128", order, "host");
+      for (const algorithm of [...ways, ...mayReach(runtime) ? ["direct_copies" as const] : []]) {
+        using there = new Redistribution(a, to);
+        there.plan({ algorithm });
+        using moved = there.execute();
+        assertEquals(there.algorithm.algorithm, algorithm);
+        check(moved);
+        using back = new Redistribution(moved, from);
+        back.plan({ algorithm });
+        check(back.execute());
+      }
+    }
+  },
+);
+
+clusterTest(
+  "a rank that has nothing at either end takes part in each way, and in autotune",
+  { ranks: [3, 4] },
+  (runtime) => {
+    const on = (owner: number) =>
+      new Box(Array.from({ length: runtime.size }, (_, rank) => [[0, 0], rank === owner ? [4, 6] : [0, 0]] as const));
+    const a = make(runtime, [4, 6], on(1), "float32", "C", "host");
+    using there = new Redistribution(a, on(2));
+    const ways = ["packed_alltoallv", "derived_types", "shared_window"] as const;
+    for (const algorithm of [...ways, ...mayReach(runtime) ? ["direct_copies" as const] : []]) {
+      there.plan({ algorithm });
+      check(there.execute());
+    }
+    assert(there.autotune({ repetitions: 1 }).length >= ways.length);
+    check(there.execute());
+  },
+);
+
+clusterTest(
   "each way between the memories of ranks, in both orders, there and back, from and to windows",
   (runtime) => {
     const ways = ["derived_types", "shared_window", ...mayReach(runtime) ? ["direct_copies" as const] : []] as const;
@@ -678,4 +721,19 @@ for (const [way, Executor] of [["packed", HostExecutor], ["by derived types", Ty
     executor.free();
     check(b);
   });
+
+  clusterTest(
+    `ranks that have nothing at either end take part in messages, ${way}`,
+    { ranks: [2, 3, 4] },
+    (runtime) => {
+      const { communicator, rank, size } = runtime;
+      const last = new Box(Array.from({ length: size }, (_, i) => [[0], [i === size - 1 ? 5 : 0]] as const));
+      const [a, b] = [0, 1].map(() => make(runtime, [5], last, "float32", "C", "host"));
+      b.local.fill(0);
+      const executor = new Executor(planRedistribution(a.distribution, b.distribution, rank), communicator);
+      executor.prepare(a.local, b.local, "C")();
+      executor.free();
+      check(b);
+    },
+  );
 }

@@ -55,7 +55,11 @@ export class TypedExecutor {
     const stay = prepareCopy(source, target, plan.stays.runs, parts, sizeOfShape(target.shape) * itemSize);
     const isOneRound = plan.largestPart * itemSize <= this.#mostBytes;
     const { sends, receives } = this.#typesFor(source, target, order, isOneRound);
-    const nothing = this.#blocks([], source, "source", order);
+    // Two lists: of a rank without memory at either end MPICH refuses one for both, as buffers that are the same.
+    const [noSends, noReceives] = [
+      this.#blocks([], source, "source", order),
+      this.#blocks([], target, "target", order),
+    ];
     const [from, to] = [source, target].map(bytesOf);
     let rounds = isOneRound ? 1 : 0;
     return () => {
@@ -66,7 +70,7 @@ export class TypedExecutor {
       rounds ||= this.#communicator.allReduce(Int32Array.of(needed), { op: "max" })[0];
       stay();
       for (let round = 0; round < rounds; round++) {
-        const [out, into] = [sends[round] ?? nothing, receives[round] ?? nothing];
+        const [out, into] = [sends[round] ?? noSends, receives[round] ?? noReceives];
         // deno-fmt-ignore
         const code = symbols.MPI_Alltoallw(from, out.counts, out.starts, out.types, to, into.counts, into.starts, into.types, handle);
         checkMpi(code, "MPI_Alltoallw");
