@@ -26,7 +26,6 @@ const LIBC_SYMBOLS = {
 const _IOFBF = 0;
 const LARGEST_TEXT = 4096n;
 
-/** Wait for so long. */
 export function pauseAtExit(microseconds: bigint): void {
   const { usleep, __cxa_atexit } = libcFunctions(LIBC_SYMBOLS);
   __cxa_atexit(addressOfPointer(usleep), microseconds, 0n);
@@ -36,7 +35,6 @@ export function pauseAtExit(microseconds: bigint): void {
 export class TextAtExit {
   readonly #stream: Deno.PointerValue;
 
-  /** For the file of this number. */
   constructor(file: number) {
     const { fdopen, setvbuf, fflush, __cxa_atexit } = libcFunctions(LIBC_SYMBOLS);
     this.#stream = fdopen(file, toCString("w"));

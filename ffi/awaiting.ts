@@ -5,7 +5,6 @@
  * @module
  */
 
-/** What is awaited. */
 export interface AwaitedCall {
   /** The function that began it. */
   readonly name: string;

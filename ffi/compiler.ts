@@ -13,7 +13,7 @@ import { keepLoaded } from "./memory.ts";
 
 /** A compiler that works. */
 export interface Compiler {
-  /** The program. */
+  /** The command that starts it. */
   readonly program: string;
   /** What it says of itself, such as `gcc 12.2.0`. */
   readonly version: string;

@@ -1,5 +1,5 @@
 /**
- * The folder of compiled kernels: a convenience, whose failure is no error.
+ * The folder of compiled kernels, and of what was measured of them: a convenience, whose failure is no error.
  *
  * @module
  */
@@ -38,7 +38,7 @@ export function writeCached(path: string, content: Uint8Array): boolean {
     Deno.renameSync(temporary, path);
     return true;
   } catch {
-    // No permission, or no space: the next process compiles again.
+    // No permission, or no space: the next process compiles, or measures, again.
     removeFile(temporary);
     return false;
   }

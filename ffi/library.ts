@@ -54,7 +54,6 @@ export interface LibraryRequest {
   prepare?: (path: string) => void;
 }
 
-/** An opened library. */
 export interface Library<S extends Deno.ForeignLibraryInterface> {
   /** The name for people. */
   name: string;
@@ -62,7 +61,6 @@ export interface Library<S extends Deno.ForeignLibraryInterface> {
   path: string;
   /** What put its folder on the list. */
   source: string;
-  /** The C functions. */
   symbols: Deno.DynamicLibrary<S>["symbols"];
 }
 

@@ -240,7 +240,6 @@ const MAP_SYMBOLS = {
 let map: Deno.DynamicLibrary<typeof MAP_SYMBOLS>["symbols"] | undefined;
 
 const PROT_READ_WRITE = 3;
-/** MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE. */
 const MAP_PRIVATE_ANONYMOUS_NORESERVE = 0x2 | 0x20 | 0x4000;
 const MAP_FAILED = 2n ** 64n - 1n;
 

@@ -22,7 +22,6 @@ export type FieldValue<T extends FieldType> = T extends "i64" | "u64" ? bigint
   : T extends number ? Uint8Array
   : number;
 
-/** The name of a field. */
 export type FieldName<L extends StructLayout> = keyof L["fields"] & string;
 
 /** Values for some of the fields of a layout. */
@@ -52,7 +51,6 @@ export function createStruct<const L extends StructLayout>(
   return bytes;
 }
 
-/** Write a field of a struct. */
 export function writeField<L extends StructLayout>(
   layout: L,
   bytes: Uint8Array,

@@ -12,7 +12,6 @@ import { libcFile } from "./memory.ts";
 // deno-lint-ignore no-explicit-any
 type ThreadFunction = ((...values: any[]) => unknown) | (new (...values: any[]) => unknown);
 
-/** Functions of a library by name. */
 type Functions<S extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<S>["symbols"];
 
 /**

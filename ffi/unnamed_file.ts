@@ -5,7 +5,6 @@
  */
 import { libcFunctions, toCString } from "./memory.ts";
 
-/** A file without a name. */
 export interface UnnamedFile {
   /** Where processes of this machine open it, until it is closed. */
   readonly path: string;

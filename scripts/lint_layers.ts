@@ -1,6 +1,6 @@
 /**
- * A lint plugin that keeps the house in order: imports point only downward, the published part has no dependency but
- * `node:`, and native libraries are opened only in `ffi/`.
+ * A lint plugin that keeps the house in order: imports point only downward, engines do not know each other, the published
+ * part has no dependency but `node:`, and native libraries are opened only in `ffi/`.
  *
  * @module
  */
@@ -35,6 +35,9 @@ const layers = [
 /** Layers side by side: neither may import the other. */
 const strangers: readonly (readonly [string, string])[] = [["src/mpi", "src/gpu"], ["src/fft", "src/linalg"]];
 
+/** Folders of `engines/` that are no engine's: what several share. */
+const sharedByEngines = ["host", "staged"];
+
 /** What `scripts/` may import of the library: it has to run from a URL. */
 const openToScripts = ["mod.ts", "internals.ts", "scripts"];
 
@@ -49,6 +52,12 @@ function belongsTo(path: string, layer: string): boolean {
 
 function layerOf(path: string): number {
   return layers.findIndex((layer) => belongsTo(path, layer));
+}
+
+/** The folder of the engine that a file is a part of; `undefined` if it is no engine's. */
+function engineOf(path: string): string | undefined {
+  const [folder, name] = path.match(/^src\/\w+\/engines\/(\w+)\//) ?? [];
+  return sharedByEngines.includes(name) ? undefined : folder;
 }
 
 /** The path of a file inside the repository, or `null` if the file lies outside it. */
@@ -82,6 +91,10 @@ function importFault(from: string, specifier: string): string | null {
   if (toLayer > fromLayer) return `${here} may not import ${there}: imports point only downward.`;
   if (strangers.some(([one, other]) => here === other && there === one || here === one && there === other)) {
     return `${here} and ${there} lie side by side: neither imports the other.`;
+  }
+  const engine = engineOf(to);
+  if (engine !== undefined && engineOf(from) !== engine && from !== engine.replace(/\w+\/$/, "all.ts")) {
+    return `${engine} is an engine's own: all.ts imports it, and no other engine. What several need lies beside it.`;
   }
   return null;
 }

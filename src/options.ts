@@ -18,7 +18,7 @@ export function checkKeys(what: string, options: unknown, allowed: readonly stri
     if (!allowed.includes(key)) {
       const near = nearest(key, allowed);
       const hint = near === null ? "." : `; did you mean "${near}"?`;
-      throw new TypeError(`${what} has no key "${key}"${hint} Allowed: ${allowed.join(", ")}.`);
+      throw new TypeError(`${what} may have no key "${key}"${hint} Allowed: ${allowed.join(", ")}.`);
     }
   }
 }

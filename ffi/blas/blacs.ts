@@ -57,9 +57,7 @@ export function openBlacs(path: string, handles: "u64" | "i32"): BlacsSymbols {
 
 /** The shape of a process grid and the ranks in it. */
 export interface GridShape {
-  /** The number of rows of processes. */
   readonly rows: number;
-  /** The number of columns of processes. */
   readonly columns: number;
   /** The rank of each process, column by column. */
   readonly ranks: Int32Array<ArrayBuffer>;

@@ -58,10 +58,8 @@ export const BLAS_TYPES = { float32: "s", float64: "d", complex64: "c", complex1
 /** `?gemm_`: fifteen addresses and lengths. */
 export type GemmFunction = Deno.DynamicLibrary<{ gemm: typeof GEMM }>["symbols"]["gemm"];
 
-/** Who made a BLAS. */
 export type BlasVendor = "mkl" | "openblas" | "blis" | "reference";
 
-/** A BLAS that was opened. */
 export interface Blas {
   /** Who made it; `reference` when nobody says so. */
   readonly vendor: BlasVendor;

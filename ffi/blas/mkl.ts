@@ -28,7 +28,6 @@ export interface Mkl {
   readonly interface: string;
   /** What the names of its files end with after `.so`, such as `.3`. */
   readonly version: string;
-  /** What to tell the user. */
   readonly warnings: readonly string[];
 }
 

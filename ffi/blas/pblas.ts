@@ -11,58 +11,68 @@ import { named } from "../library.ts";
 import { A, B, C, openScalapack } from "./scalapack.ts";
 import { noteWaiting } from "../waiting.ts";
 
-/** B = alpha op(A)^-1 B and B = alpha op(A) B, or with op(A) on the right. */
+/** The parameters of the routines, by what they compute. */
 // deno-fmt-ignore
-const TRIANGULAR = [
-  /* side */ "u64", /* uplo */ "u64", /* trans */ "u64", /* diag */ "u64", /* m */ "u64", /* n */ "u64",
-  /* alpha */ "u64", ...A, ...B,
-] as const;
+const PARAMETERS = {
+  /** B = alpha op(A)^-1 B and B = alpha op(A) B, or with op(A) on the right. */
+  triangular: [
+    /* side */ "u64", /* uplo */ "u64", /* trans */ "u64", /* diag */ "u64", /* m */ "u64", /* n */ "u64",
+    /* alpha */ "u64", ...A, ...B,
+  ],
+  /** C = alpha op(A) op(A)^T + beta C, or with the conjugate transpose; alpha and beta of herk are real. */
+  rank_k: [
+    /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
+  ],
+  /** C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, or with conjugates; beta of her2k is real. */
+  rank_2k: [
+    /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
+    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+  ],
+  /** C = alpha A B + beta C, or alpha B A + beta C. */
+  symmetric: [
+    /* side */ "u64", /* uplo */ "u64", /* m */ "u64", /* n */ "u64",
+    /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
+  ],
+  /** C = alpha op(A) + beta C. */
+  sum: [/* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C],
+  /** As geadd, on a triangle of C. */
+  sum_in_triangle: [
+    /* uplo */ "u64", /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
+  ],
+} as const;
 
-/** C = alpha op(A) op(A)^T + beta C, or with the conjugate transpose; alpha and beta of herk are real. */
-// deno-fmt-ignore
-const RANK_K = [
-  /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-] as const;
+/**
+ * The routines, by their names after the letter of the type: what each computes, and for which one for symmetric matrices
+ * it stands if it is for Hermitian ones, thus for complex types only.
+ */
+export const PBLAS_ROUTINES = {
+  trsm: { kind: "triangular", symmetricTwin: null },
+  trmm: { kind: "triangular", symmetricTwin: null },
+  syrk: { kind: "rank_k", symmetricTwin: null },
+  herk: { kind: "rank_k", symmetricTwin: "syrk" },
+  syr2k: { kind: "rank_2k", symmetricTwin: null },
+  her2k: { kind: "rank_2k", symmetricTwin: "syr2k" },
+  symm: { kind: "symmetric", symmetricTwin: null },
+  hemm: { kind: "symmetric", symmetricTwin: "symm" },
+  geadd: { kind: "sum", symmetricTwin: null },
+  tradd: { kind: "sum_in_triangle", symmetricTwin: null },
+} as const satisfies Record<string, { kind: keyof typeof PARAMETERS; symmetricTwin: string | null }>;
 
-/** C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, or with conjugates; beta of her2k is real. */
-// deno-fmt-ignore
-const RANK_2K = [
-  /* uplo */ "u64", /* trans */ "u64", /* n */ "u64", /* k */ "u64",
-  /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-] as const;
+type Routines = typeof PBLAS_ROUTINES;
 
-/** C = alpha A B + beta C, or alpha B A + beta C. */
-// deno-fmt-ignore
-const SYMM = [
-  /* side */ "u64", /* uplo */ "u64", /* m */ "u64", /* n */ "u64",
-  /* alpha */ "u64", ...A, ...B, /* beta */ "u64", ...C,
-] as const;
+type SymbolOf<Kind extends keyof typeof PARAMETERS, Twin extends string | null> =
+  & { readonly parameters: typeof PARAMETERS[Kind]; readonly result: "void" }
+  & (Twin extends null ? unknown : { readonly optional: true });
 
-/** C = alpha op(A) + beta C. */
-// deno-fmt-ignore
-const GEADD = [
-  /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-] as const;
-
-/** As geadd, on a triangle of C. */
-// deno-fmt-ignore
-const TRADD = [
-  /* uplo */ "u64", /* trans */ "u64", /* m */ "u64", /* n */ "u64", /* alpha */ "u64", ...A, /* beta */ "u64", ...C,
-] as const;
-
-/** The routines, by their names after the letter of the type; those of Hermitian matrices exist for complex types only. */
-export const PBLAS_SYMBOLS = {
-  trsm: { parameters: TRIANGULAR, result: "void" },
-  trmm: { parameters: TRIANGULAR, result: "void" },
-  syrk: { parameters: RANK_K, result: "void" },
-  herk: { parameters: RANK_K, result: "void", optional: true },
-  syr2k: { parameters: RANK_2K, result: "void" },
-  her2k: { parameters: RANK_2K, result: "void", optional: true },
-  symm: { parameters: SYMM, result: "void" },
-  hemm: { parameters: SYMM, result: "void", optional: true },
-  geadd: { parameters: GEADD, result: "void" },
-  tradd: { parameters: TRADD, result: "void" },
-} as const satisfies Deno.ForeignLibraryInterface;
+/** The functions of {@linkcode PBLAS_ROUTINES}, by the same names. */
+export const PBLAS_SYMBOLS: {
+  readonly [R in keyof Routines]: SymbolOf<Routines[R]["kind"], Routines[R]["symmetricTwin"]>;
+} = Object.fromEntries(
+  Object.entries(PBLAS_ROUTINES).map(([name, { kind, symmetricTwin }]) => [
+    name,
+    { parameters: PARAMETERS[kind], result: "void", ...symmetricTwin && { optional: true } },
+  ]),
+) as typeof PBLAS_SYMBOLS;
 
 /** The routines of one type; `null` where there is none. */
 export type Pblas = Deno.DynamicLibrary<typeof PBLAS_SYMBOLS>["symbols"];

@@ -53,17 +53,14 @@ export type PgemmFunction = Deno.DynamicLibrary<{ pgemm: typeof PGEMM }>["symbol
 
 /** A ScaLAPACK that was opened, with the BLACS and the BLAS that it uses. */
 export interface Scalapack {
-  /** Whose it is. */
   readonly vendor: "mkl" | "netlib";
   /** The library's own words; of netlib's, which has none, the file's name. */
   readonly version: string;
-  /** The file. */
   readonly path: string;
   /** How it was found. */
   readonly source: string;
   /** The distributed matrix product of each type. */
   readonly pgemm: Readonly<Record<BlasType, PgemmFunction>>;
-  /** The functions of its BLACS. */
   readonly blacs: BlacsSymbols;
   /** The BLAS that ScaLAPACK itself uses. */
   readonly blas: Blas;
@@ -106,7 +103,6 @@ interface MklParts extends Mkl {
   readonly blacs: string;
 }
 
-/** Load all that MKL's ScaLAPACK needs. */
 function loadMklScalapack(path: string, mpi: Mpi & { abi: keyof typeof MKL_BLACS }, threads: number): MklParts {
   const suffix = fileName(path).slice(MKL_FILE.length);
   loadGlobally(mpi.path);

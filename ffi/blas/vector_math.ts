@@ -18,7 +18,7 @@ import { loadInterface, MKL_INTERFACES, neighbour, versionOf } from "./mkl.ts";
 /** Functions of one operand: `void vmd…(MKL_INT n, const double* a, double* y, MKL_INT64 mode)`. */
 const ONE = { parameters: ["i32", "u64", "u64", "i64"], result: "void" } as const satisfies Deno.ForeignFunction;
 
-/** Functions of two. */
+/** Functions of two operands. */
 const TWO = { parameters: ["i32", "u64", "u64", "u64", "i64"], result: "void" } as const satisfies Deno.ForeignFunction;
 
 /** `cblas_?asum(n, x, incx)`: the sum of magnitudes, which is NaN only if an element is. */

@@ -108,7 +108,6 @@ export const CublasLtMatmulDescAttribute = {
   D_OUT_SCALE_MODE: 37,
   EMULATION_DESCRIPTOR: 38,
 } as const;
-/** The number of an attribute. */
 export type CublasLtMatmulDescAttribute = EnumValue<typeof CublasLtMatmulDescAttribute>;
 
 /** The attributes of a matrix (`cublasLtMatrixLayoutAttribute_t`, without `CUBLASLT_MATRIX_LAYOUT_`). */
@@ -263,7 +262,6 @@ export const CUBLAS_SYMBOLS = {
 /** A failed call of cuBLAS or cuBLASLt. */
 export class CublasError extends NativeError {}
 
-/** The opened cuBLASLt. */
 export interface CublasLt extends Library<typeof CUBLASLT_SYMBOLS> {
   /** The version, such as 130100 for 13.1.0. */
   version: number;

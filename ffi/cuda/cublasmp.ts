@@ -72,7 +72,6 @@ export const CublasMpMatmulDescriptorAttribute = {
   COMMUNICATION_TYPE: 27,
   BIAS_RESULT_SCHEME: 28,
 } as const;
-/** The number of an attribute. */
 export type CublasMpMatmulDescriptorAttribute =
   typeof CublasMpMatmulDescriptorAttribute[keyof typeof CublasMpMatmulDescriptorAttribute];
 
@@ -283,43 +282,64 @@ const TRMR2D = [
   /* handle */ "u64", /* uplo */ "i32", /* diag */ "i32", /* m */ "i64", /* n */ "i64", ...A, ...B,
 ] as const;
 
-/** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */
-export const CUBLASMP_PBLAS_SYMBOLS = {
-  cublasMpGemm: { parameters: [...GEMM, ...WORKSPACES], result: "i32" },
-  cublasMpGemm_bufferSize: { parameters: [...GEMM, ...SIZES], result: "i32" },
-  cublasMpTrsm: { parameters: [...TRSM, ...WORKSPACES], result: "i32" },
-  cublasMpTrsm_bufferSize: { parameters: [...TRSM, ...SIZES], result: "i32" },
-  cublasMpSyrk: { parameters: [...SYRK, ...WORKSPACES], result: "i32" },
-  cublasMpSyrk_bufferSize: { parameters: [...SYRK, ...SIZES], result: "i32" },
-  cublasMpGeadd: { parameters: [...GEADD, ...WORKSPACES], result: "i32" },
-  cublasMpGeadd_bufferSize: { parameters: [...GEADD, ...SIZES], result: "i32" },
-  cublasMpTradd: { parameters: [...TRADD, ...WORKSPACES], result: "i32" },
-  cublasMpTradd_bufferSize: { parameters: [...TRADD, ...SIZES], result: "i32" },
-  cublasMpGemr2D: { parameters: [...GEMR2D, ...WORKSPACES, /* global_comm */ "u64"], result: "i32" },
-  cublasMpGemr2D_bufferSize: { parameters: [...GEMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
-  cublasMpTrmr2D: { parameters: [...TRMR2D, ...WORKSPACES, /* global_comm */ "u64"], result: "i32" },
-  cublasMpTrmr2D_bufferSize: { parameters: [...TRMR2D, ...SIZES, /* global_comm */ "u64"], result: "i32" },
-  // from 0.9 on
-  cublasMpTrmm: { optional: true, parameters: [...TRMM, ...WORKSPACES], result: "i32" },
-  cublasMpTrmm_bufferSize: { optional: true, parameters: [...TRMM, ...SIZES], result: "i32" },
-  cublasMpSymm: { optional: true, parameters: [...SYMM, ...WORKSPACES], result: "i32" },
-  cublasMpSymm_bufferSize: { optional: true, parameters: [...SYMM, ...SIZES], result: "i32" },
-  cublasMpSyr2k: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
-  cublasMpSyr2k_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
-  cublasMpSyrkx: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
-  cublasMpSyrkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
-  // from 0.9 on too, for complex types: Herk's alpha and beta are real, and so is beta of Her2k and Herkx
-  cublasMpHemm: { optional: true, parameters: [...SYMM, ...WORKSPACES], result: "i32" },
-  cublasMpHemm_bufferSize: { optional: true, parameters: [...SYMM, ...SIZES], result: "i32" },
-  cublasMpHerk: { optional: true, parameters: [...SYRK, ...WORKSPACES], result: "i32" },
-  cublasMpHerk_bufferSize: { optional: true, parameters: [...SYRK, ...SIZES], result: "i32" },
-  cublasMpHer2k: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
-  cublasMpHer2k_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
-  cublasMpHerkx: { optional: true, parameters: [...SYR2K, ...WORKSPACES], result: "i32" },
-  cublasMpHerkx_bufferSize: { optional: true, parameters: [...SYR2K, ...SIZES], result: "i32" },
-} as const satisfies Deno.ForeignLibraryInterface;
+// cublasMpGemr2D and cublasMpTrmr2D take one more, after the workspaces.
+const BETWEEN_GRIDS = [/* global_comm */ "u64"] as const;
 
-/** A failed call of cuBLASMp. */
+/** A routine, of which the workspaces or their sizes are left out. */
+interface Routine {
+  readonly parameters: readonly Deno.NativeType[];
+  /** What comes after the workspaces. */
+  readonly last?: readonly Deno.NativeType[];
+  readonly optional?: true;
+}
+
+/** The PBLAS routines, by their names after `cublasMp`. */
+const ROUTINES = {
+  Gemm: { parameters: GEMM },
+  Trsm: { parameters: TRSM },
+  Syrk: { parameters: SYRK },
+  Geadd: { parameters: GEADD },
+  Tradd: { parameters: TRADD },
+  Gemr2D: { parameters: GEMR2D, last: BETWEEN_GRIDS },
+  Trmr2D: { parameters: TRMR2D, last: BETWEEN_GRIDS },
+  // from 0.9 on
+  Trmm: { parameters: TRMM, optional: true },
+  Symm: { parameters: SYMM, optional: true },
+  Syr2k: { parameters: SYR2K, optional: true },
+  Syrkx: { parameters: SYR2K, optional: true },
+  // from 0.9 on too, for complex types: Herk's alpha and beta are real, and so is beta of Her2k and Herkx
+  Hemm: { parameters: SYMM, optional: true },
+  Herk: { parameters: SYRK, optional: true },
+  Her2k: { parameters: SYR2K, optional: true },
+  Herkx: { parameters: SYR2K, optional: true },
+} as const satisfies Record<string, Routine>;
+
+type Routines = typeof ROUTINES;
+
+type SymbolOf<R extends Routine, Workspaces extends readonly Deno.NativeType[]> =
+  & { readonly result: "i32" }
+  & {
+    readonly parameters: readonly [
+      ...R["parameters"],
+      ...Workspaces,
+      ...R extends { last: infer Last extends readonly Deno.NativeType[] } ? Last : [],
+    ];
+  }
+  & (R extends { optional: true } ? { readonly optional: true } : unknown);
+
+/** Each routine, and the question for its workspaces. */
+type PblasSymbols =
+  & { readonly [Name in keyof Routines as `cublasMp${Name}`]: SymbolOf<Routines[Name], typeof WORKSPACES> }
+  & { readonly [Name in keyof Routines as `cublasMp${Name}_bufferSize`]: SymbolOf<Routines[Name], typeof SIZES> };
+
+/** The PBLAS routines of cuBLASMp 0.8 and newer; `null` where the library is too old for one. */
+export const CUBLASMP_PBLAS_SYMBOLS: PblasSymbols = Object.fromEntries(
+  Object.entries<Routine>(ROUTINES).flatMap(([name, { parameters, last = [], ...rest }]) => [
+    [`cublasMp${name}`, { ...rest, parameters: [...parameters, ...WORKSPACES, ...last], result: "i32" }],
+    [`cublasMp${name}_bufferSize`, { ...rest, parameters: [...parameters, ...SIZES, ...last], result: "i32" }],
+  ]),
+) as unknown as PblasSymbols;
+
 export class CublasMpError extends NativeError {}
 
 /** The opened cuBLASMp, 0.8 or newer. */
@@ -454,7 +474,6 @@ const HINTS: Readonly<Record<number, string>> = {
   [CublasMpStatus.INVALID_VALUE]: "Set CUBLASMP_LOG_LEVEL=1 to see which argument.",
 };
 
-/** The error for the status that a function of cuBLASMp returned. */
 export function cublasMpError(
   functionName: string,
   code: number,

@@ -38,7 +38,6 @@ export const CufftType = {
   Z2D: 108,
   Z2Z: 105,
 } as const;
-/** The number of a type. */
 export type CufftType = EnumValue<typeof CufftType>;
 
 /** The sign of the exponent (without `CUFFT_`). */
@@ -46,7 +45,6 @@ export const CufftDirection = {
   FORWARD: -1,
   INVERSE: 1,
 } as const;
-/** The number of a direction. */
 export type CufftDirection = EnumValue<typeof CufftDirection>;
 
 /** The functions of cuFFT. A plan is a number. Dimensions are arrays of 64-bit integers, the outermost first. */
@@ -71,7 +69,6 @@ export const CUFFT_SYMBOLS = {
 /** A failed call of cuFFT or cuFFTMp. */
 export class CufftError extends NativeError {}
 
-/** The opened cuFFT. */
 export interface Cufft extends Library<typeof CUFFT_SYMBOLS> {
   /** The version, such as 12000 for 12.0. */
   version: number;

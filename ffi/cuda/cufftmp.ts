@@ -28,7 +28,6 @@ export const CufftMpFormat = {
   DISTRIBUTED_INPUT: 5,
   DISTRIBUTED_OUTPUT: 6,
 } as const;
-/** The number of a format. */
 export type CufftMpFormat = EnumValue<typeof CufftMpFormat>;
 
 /** The functions of cuFFTMp. A plan is a number; corners and strides of boxes are arrays of 64-bit integers. */
@@ -73,7 +72,6 @@ export const CUFFTMP_SYMBOLS = {
   cufftMpDestroyReshape: { parameters: [/* handle */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** The opened cuFFTMp. */
 export interface CufftMp extends Library<typeof CUFFTMP_SYMBOLS> {
   /** The version, such as 12103 for 12.1.3. */
   version: number;

@@ -127,14 +127,12 @@ export const CuTensorMapDataType = {
   FLOAT16: 6,
   BFLOAT16: 9,
 } as const;
-/** The number of a type. */
 export type CuTensorMapDataType = EnumValue<typeof CuTensorMapDataType>;
 
 /** How elements of several channels lie (`CUtensorMapInterleave`, without `CU_TENSOR_MAP_INTERLEAVE_`). */
 export const CuTensorMapInterleave = {
   NONE: 0,
 } as const;
-/** The number of a layout. */
 export type CuTensorMapInterleave = EnumValue<typeof CuTensorMapInterleave>;
 
 /** How the rows of a box are permuted in shared memory (`CUtensorMapSwizzle`, without `CU_TENSOR_MAP_`). */
@@ -144,7 +142,6 @@ export const CuTensorMapSwizzle = {
   SWIZZLE_64B: 2,
   SWIZZLE_128B: 3,
 } as const;
-/** The number of a permutation. */
 export type CuTensorMapSwizzle = EnumValue<typeof CuTensorMapSwizzle>;
 
 /** How many bytes around a box come into the cache (`CUtensorMapL2promotion`, without `CU_TENSOR_MAP_L2_PROMOTION_`). */
@@ -154,14 +151,12 @@ export const CuTensorMapL2Promotion = {
   L2_128B: 2,
   L2_256B: 3,
 } as const;
-/** The number of a choice of bytes. */
 export type CuTensorMapL2Promotion = EnumValue<typeof CuTensorMapL2Promotion>;
 
 /** What lies outside of a tensor (`CUtensorMapFloatOOBfill`, without `CU_TENSOR_MAP_FLOAT_OOB_FILL_`). */
 export const CuTensorMapFloatOobFill = {
   NONE: 0,
 } as const;
-/** The number of a choice of what lies outside. */
 export type CuTensorMapFloatOobFill = EnumValue<typeof CuTensorMapFloatOobFill>;
 
 /** What the hardware has to know of a tensor to copy boxes of it, opaque; it lies at multiples of 64 bytes. */
@@ -295,10 +290,8 @@ export const CUDA_DRIVER_SYMBOLS = {
   ] },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A failed call of the CUDA driver. */
 export class CudaDriverError extends NativeError {}
 
-/** The opened CUDA driver. */
 export interface CudaDriver extends Library<typeof CUDA_DRIVER_SYMBOLS> {
   /** The newest CUDA that the driver serves, such as 13000 for 13.0. */
   version: number;
@@ -325,7 +318,6 @@ export function openCudaDriver(): CudaDriver {
   return driver = { ...library, version: version[0] };
 }
 
-/** The error for what a function of the CUDA driver returned. */
 export function cudaDriverError(functionName: string, code: number): CudaDriverError {
   const { symbols } = openCudaDriver();
   const text = new BigUint64Array(2);

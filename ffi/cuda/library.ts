@@ -19,7 +19,6 @@ import {
 } from "../library.ts";
 import { taskCommand } from "../task_command.ts";
 
-/** One of NVIDIA's libraries. */
 export interface CudaLibraryRequest {
   /** The name for people, such as `NCCL`. */
   name: string;

@@ -44,7 +44,6 @@ export const NcclDataType = {
   Float8e4m3: 10,
   Float8e5m2: 11,
 } as const;
-/** The number of a type. */
 export type NcclDataType = EnumValue<typeof NcclDataType>;
 
 /** The built-in reductions (`ncclRedOp_t`, without `nccl`). */
@@ -336,7 +335,6 @@ export const NCCL_SYMBOLS = {
 /** A failed call of NCCL; its text is what NCCL says of its last error. */
 export class NcclError extends NativeError {}
 
-/** The opened NCCL. */
 export interface Nccl extends Library<typeof NCCL_SYMBOLS> {
   /** The version, such as 23007 for 2.30.7. */
   version: number;
@@ -409,7 +407,6 @@ const HINTS: Readonly<Record<number, string>> = {
   [NcclResult.RemoteError]: "Another rank failed first: look at its error.",
 };
 
-/** The error for the result that a function of NCCL returned. */
 export function ncclError(
   functionName: string,
   code: number,

@@ -64,7 +64,6 @@ export const NVRTC_SYMBOLS = {
 /** A failed call of NVRTC, such as a kernel that does not compile. */
 export class NvrtcError extends NativeError {}
 
-/** The opened NVRTC. */
 export interface Nvrtc extends Library<typeof NVRTC_SYMBOLS> {
   /** The version, such as `[13, 0]`. */
   version: readonly [major: number, minor: number];

@@ -229,7 +229,6 @@ export type NvshmemReducedType =
   | "int64"
   | "uint64";
 
-/** The operations of reductions. */
 export type NvshmemReduction = "sum" | "prod" | "min" | "max";
 
 /** The names of the reductions, such as `nvshmemx_float_sum_reduce_on_stream`. */
@@ -259,10 +258,8 @@ function reductionTable(): Record<NvshmemReductionName, typeof NVSHMEM_REDUCE> {
 export const NVSHMEM_REDUCTION_SYMBOLS: Readonly<Record<NvshmemReductionName, typeof NVSHMEM_REDUCE>> =
   reductionTable();
 
-/** A failed call of NVSHMEM. */
 export class NvshmemError extends NativeError {}
 
-/** The opened NVSHMEM. */
 export interface Nvshmem extends Library<typeof NVSHMEM_SYMBOLS> {
   /** The version, such as `[3, 4, 5]`. */
   version: readonly [major: number, minor: number, patch: number];

@@ -51,7 +51,6 @@ export const CudaMemcpyKind = {
   DeviceToDevice: 3,
   Default: 4,
 } as const;
-/** The number of a direction. */
 export type CudaMemcpyKind = EnumValue<typeof CudaMemcpyKind>;
 
 /** What a device can be asked (`cudaDeviceAttr`, without `cudaDevAttr`). */
@@ -80,7 +79,6 @@ export const CudaDeviceAttribute = {
   MemoryPoolsSupported: 115,
   IpcEventSupport: 125,
 } as const;
-/** The number of an attribute. */
 export type CudaDeviceAttribute = EnumValue<typeof CudaDeviceAttribute>;
 
 /** What the link between two devices can be asked (`cudaDeviceP2PAttr`, without `cudaDevP2PAttr`). */
@@ -110,7 +108,6 @@ export const CudaMemPoolAttribute = {
   AttrUsedMemCurrent: 7,
   AttrUsedMemHigh: 8,
 } as const;
-/** The number of an attribute. */
 export type CudaMemPoolAttribute = EnumValue<typeof CudaMemPoolAttribute>;
 
 /** Which calls of other threads a capture forbids (`cudaStreamCaptureMode`, without `cudaStreamCaptureMode`). */
@@ -178,7 +175,6 @@ export const CudaDataType = {
   R_6F_E3M2: 32,
   R_4F_E2M1: 33,
 } as const;
-/** The number of a type. */
 export type CudaDataType = EnumValue<typeof CudaDataType>;
 
 /** Flags of streams (without `cudaStream`). */
@@ -360,10 +356,8 @@ export const CUDA_GRAPH_SYMBOLS = {
   cudaGraphDestroy: { parameters: [/* graph */ "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** A failed call of CUDA's runtime. */
 export class CudaError extends NativeError {}
 
-/** The opened CUDA runtime. */
 export interface CudaRuntime extends Library<typeof CUDA_RUNTIME_SYMBOLS> {
   /** The runtime's version, such as 13000 for 13.0. */
   version: number;
@@ -402,7 +396,6 @@ const HINTS: Readonly<Record<number, string>> = {
   [CudaStatus.ErrorDevicesUnavailable]: "Another process may hold the GPU exclusively; check nvidia-smi.",
 };
 
-/** The error for what a function of the CUDA runtime returned. */
 function cudaError(functionName: string, code: number, hint: string | undefined = HINTS[code]): CudaError {
   const { symbols } = openCudaRuntime();
   // Told here: a library that asks for the last error would take it for one of its own.

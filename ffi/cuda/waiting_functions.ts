@@ -17,7 +17,6 @@ export const NCCL_WAITS = [
   "ncclGroupEnd",
 ] as const;
 
-/** Those of cuBLASMp. */
 export const CUBLASMP_WAITS = [
   "cublasMpGridCreate",
   "cublasMpGridDestroy",
@@ -27,7 +26,6 @@ export const CUBLASMP_WAITS = [
   "cublasMpBufferDeregister",
 ] as const;
 
-/** Those of NVSHMEM. */
 export const NVSHMEM_WAITS = [
   "nvshmemx_hostlib_init_attr",
   "nvshmemx_hostlib_finalize",
@@ -35,7 +33,6 @@ export const NVSHMEM_WAITS = [
   "nvshmem_free",
 ] as const;
 
-/** Those of cuFFTMp. */
 export const CUFFTMP_WAITS = [
   "cufftMakePlan2d",
   "cufftMakePlan3d",

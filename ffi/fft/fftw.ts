@@ -106,7 +106,6 @@ export const FftwFlags = {
   WISDOM_ONLY: 1 << 21,
 } as const;
 
-/** A failed call of the FFTW3 interface. */
 export class FftwError extends NativeError {}
 
 /** The type of the real numbers, and of the parts of complex ones. */
@@ -117,7 +116,6 @@ export type FftwFunctions = Deno.DynamicLibrary<typeof FFTW_SYMBOLS>["symbols"];
 
 /** What a planner has found out in this process. */
 export interface FftwWisdom {
-  /** Forget everything. */
   forget(): void;
   /** Everything, as text. */
   known(): string;
@@ -127,11 +125,9 @@ export interface FftwWisdom {
 
 /** The transforms of one precision. */
 export interface Fftw {
-  /** Whose they are. */
   readonly vendor: "mkl" | "fftw";
   /** The library's own words. */
   readonly version: string;
-  /** The file. */
   readonly path: string;
   /** The most dimensions that a plan may loop over. */
   readonly mostLoops: number;
@@ -140,7 +136,6 @@ export interface Fftw {
    * planning never measures.
    */
   readonly wisdom: FftwWisdom | null;
-  /** Plan a transform of complex numbers. */
   readonly planComplex: FftwFunctions["fftw_plan_guru64_dft"];
   /** Plan a transform of real numbers, of whose spectrum half is kept. */
   readonly planRealToComplex: FftwFunctions["fftw_plan_guru64_dft_r2c"];
@@ -152,7 +147,6 @@ export interface Fftw {
   readonly executeRealToComplex: FftwFunctions["fftw_execute_dft_r2c"];
   /** Execute a plan of the way back likewise; it overwrites the spectrum. */
   readonly executeComplexToReal: FftwFunctions["fftw_execute_dft_c2r"];
-  /** Free a plan. */
   readonly destroyPlan: FftwFunctions["fftw_destroy_plan"];
   /** Limit the time that making each plan takes from now on; below 0 there is no limit. */
   readonly limitSeconds: FftwFunctions["fftw_set_timelimit"];

@@ -24,35 +24,24 @@ export type ElementType =
 /** The reductions, under MPI's names in lower case: `"land"` is `MPI_LAND`, logical and; `"bxor"` is `MPI_BXOR`. */
 export type ReduceOperation = "sum" | "prod" | "min" | "max" | "land" | "lor" | "lxor" | "band" | "bor" | "bxor";
 
-/** The constants of `mpi.h`, which each ABI numbers in its own way. */
+/** The constants of `mpi.h` (`anySource` is `MPI_ANY_SOURCE`), which each ABI numbers in its own way. */
 export interface MpiConstants {
-  /** `MPI_COMM_WORLD`. */
   world: Handle;
-  /** `MPI_COMM_SELF`. */
   self: Handle;
-  /** `MPI_COMM_NULL`. */
   nullCommunicator: Handle;
-  /** `MPI_INFO_NULL`. */
   nullInfo: Handle;
-  /** `MPI_ERRORS_RETURN`. */
   errorsReturn: Handle;
   /** `MPI_INT8_T`, …, `MPI_DOUBLE`. */
   types: Readonly<Record<ElementType, Handle>>;
   /** `MPI_SUM`, …. */
   operations: Readonly<Record<ReduceOperation, Handle>>;
-  /** `MPI_IN_PLACE`. */
   inPlace: bigint;
-  /** `MPI_ANY_SOURCE`. */
   anySource: number;
-  /** `MPI_ANY_TAG`. */
   anyTag: number;
-  /** `MPI_PROC_NULL`. */
   nullProcess: number;
-  /** `MPI_UNDEFINED`. */
   undefined: number;
   /** `MPI_COMM_TYPE_SHARED`. */
   sharedMemory: number;
-  /** `MPI_THREAD_SERIALIZED`. */
   threadSerialized: number;
 }
 
@@ -60,9 +49,7 @@ export interface MpiConstants {
 export interface StatusLayout {
   /** The length of a status. */
   words: number;
-  /** Where `MPI_SOURCE` lies. */
   source: number;
-  /** Where `MPI_TAG` lies. */
   tag: number;
   /** The bytes that came; left out where only MPI_Get_count tells. */
   bytes?: (status: Int32Array) => number;
@@ -70,13 +57,10 @@ export interface StatusLayout {
 
 /** What the MPIs that have an ABI in common agree on. */
 export interface Abi {
-  /** Whose ABI it is. */
   name: "open_mpi" | "mpich" | "standard";
   /** The C type of handles. */
   handle: "i32" | "u64";
-  /** The values of the constants. */
   constants: MpiConstants;
-  /** Where the fields of a status lie. */
   status: StatusLayout;
   /** The symbolic name of each error class, such as `MPI_ERR_TRUNCATE`, by number. */
   errorClasses: readonly string[];

@@ -119,10 +119,8 @@ export const MPI_FUNCTIONS = {
 export type MpiArgument<P> = P extends "buffer" ? ArrayBufferView | null : P extends "address" ? bigint
 : P extends "int" ? number
 : Handle;
-/** What is passed for a list of parameters. */
 export type MpiArguments<P extends readonly MpiParameter[]> = { -readonly [I in keyof P]: MpiArgument<P[I]> };
 
-/** The name of a function that is declared. */
 export type MpiFunctionName = keyof typeof MPI_FUNCTIONS;
 
 /** The functions; each returns an error code. */
@@ -130,7 +128,7 @@ export type MpiFunctions = {
   [Name in MpiFunctionName]: (...values: MpiArguments<(typeof MPI_FUNCTIONS)[Name]>) => number;
 };
 
-/** The names of all functions that are declared. */
+/** The keys of {@linkcode MPI_FUNCTIONS}. */
 export const MPI_FUNCTION_NAMES: readonly MpiFunctionName[] = Object.keys(MPI_FUNCTIONS) as MpiFunctionName[];
 
 /** The functions that wait for other ranks. */

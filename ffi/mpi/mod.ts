@@ -42,23 +42,18 @@ export { isWithoutMpi, type Launcher, launcher } from "./launcher.ts";
 export interface Mpi {
   /** How it represents what the standard leaves open. */
   abi: Abi["name"];
-  /** Who made the library. */
   vendor: "open_mpi" | "mpich" | "intel" | "cray" | "mvapich" | "unknown" | "none";
   /** The first line of the library's own description. */
   version: string;
-  /** The file. */
   path: string;
   /** How it was found. */
   source: string;
   /** The C type of handles: numbers for `i32`, bigints for `u64`. */
   handle: Abi["handle"];
-  /** The values of its constants. */
   constants: MpiConstants;
-  /** Where the fields of its statuses lie. */
   status: StatusLayout;
   /** The names of error classes by number. */
   errorClasses: readonly string[];
-  /** Its functions by their names. */
   symbols: MpiFunctions;
   /** The place of this rank on its machine, which is known once the ranks have joined without MPI; else `null`. */
   place: () => MachinePlace | null;

@@ -46,7 +46,6 @@ export const FIELDS = {
   LOOK: 11 + COUNTED_PEERS,
   /** The last collective calls, by their numbers. */
   MEETINGS: 12 + COUNTED_PEERS,
-  /** The number of its process. */
   PROCESS: 12 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
   /** The exit code that it is about to end with, and how many bytes tell by what; 0 where it is not. */
   END_CODE: 13 + COUNTED_PEERS + MEETINGS * WORDS_OF_MEETING,
@@ -60,7 +59,6 @@ export const FIELDS = {
   END: 128,
 } as const;
 
-/** Stands for no peer at all. */
 export const NO_PEER = -1000;
 
 /**

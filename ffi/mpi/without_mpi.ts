@@ -26,9 +26,7 @@ interface Group {
 
 /** What ranks of one machine know of their place on it, and a name for what they share. */
 export interface MachinePlace {
-  /** This rank, of all. */
   rank: number;
-  /** The number of all ranks. */
   size: number;
   /** This rank, of those of its machine. */
   localRank: number;

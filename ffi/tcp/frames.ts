@@ -28,7 +28,6 @@ export class FrameReader {
   readonly socket: number;
   #bytes = new Uint8Array(0);
 
-  /** Of this socket. */
   constructor(socket: number) {
     this.socket = socket;
   }

@@ -114,7 +114,6 @@ export function addressOfHost(name: string, variable: string): Address {
 
 const familyOf = (address: Address) => address[0] | address[1] << 8;
 
-/** The same address with this port. */
 export function withPort(address: Address, port: number): Address {
   const copy = address.slice();
   new DataView(copy.buffer).setUint16(2, port);
@@ -134,7 +133,6 @@ export function isLoopback(address: Address): boolean {
   return address.subarray(8, 23).every((byte) => byte === 0) && address[23] === 1;
 }
 
-/** The name of this machine. */
 export function hostName(): string {
   const name = new Uint8Array(256);
   libc().gethostname(name, BigInt(name.length - 1));

@@ -92,15 +92,15 @@ const arithmeticTests = new RegExp(
 /** What the tests import is what it was: the packages' hashes are in the repository. */
 const locked = ["--lock=tests/deno.lock", "--frozen"];
 
-/** What the package exports, with all that its documentation refers to. */
-const entryPoints = ["mod.ts", "scripts/main.ts", "ffi/mod.ts", "internals.ts", "src/testing/mod.ts"];
+/** What the package exports, with all that its documentation refers to, but for `ffi/mod.ts`, of which a test asks less. */
+const entryPoints = ["mod.ts", "scripts/main.ts", "internals.ts", "src/testing/mod.ts"];
 
 /** The checks of the repository, each one a test. */
 const checks: readonly (readonly [name: string, args: readonly string[]])[] = [
   ["formatting", ["fmt", "--check", "--quiet"]],
   ["lint, with the layering rule", ["lint", "--quiet"]],
   ["types", ["check", "--quiet", ...locked]],
-  ["types of the examples in the documentation", ["check", "--quiet", "--doc", ...entryPoints]],
+  ["types of the examples in the documentation", ["check", "--quiet", "--doc", ...entryPoints, "ffi/mod.ts"]],
   ["documentation of the public API", ["doc", "--lint", ...entryPoints]],
   ["no slow types, nor other warnings", ["publish", "--dry-run", "--allow-dirty"]],
 ];

@@ -482,8 +482,6 @@ function partials(
   return results;
 }
 
-const largestOf = (values: Float64Array): number => values.some(Number.isNaN) ? NaN : Math.max(0, ...values);
-
 /** The exact sum of int64 elements. */
 export function bigSumOnDevice(local: DeviceArray): bigint {
   const { array, free } = anyDense(local);
@@ -508,15 +506,18 @@ export function largestDifferenceOnDevice(one: DeviceArray, other: DeviceArray):
   const count = sizeOf(one);
   const difference = one.dtype === "int64" && other.dtype === "int64"
     ? largestBigDifference(left.array, right.array, stream, count)
-    : largestOf(partials("difference", stream, count, (address) => [
-      addressOf(left.array),
-      typeOf(left.array.dtype),
-      BigInt(count),
-      isComplex ? 1n : 0n,
-      addressOf(right.array),
-      typeOf(right.array.dtype),
-      address,
-    ]));
+    : Math.max(
+      0,
+      ...partials("difference", stream, count, (address) => [
+        addressOf(left.array),
+        typeOf(left.array.dtype),
+        BigInt(count),
+        isComplex ? 1n : 0n,
+        addressOf(right.array),
+        typeOf(right.array.dtype),
+        address,
+      ]),
+    );
   for (const { free } of [a, b, left, right]) free();
   return difference;
 }

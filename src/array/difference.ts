@@ -7,7 +7,6 @@ import { largestDifferenceOnDevice } from "./device_elements.ts";
 import { toFloat64 } from "../dtype/conversion.ts";
 import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { loadScalar } from "../dtype/scalar.ts";
-import type { Communicator } from "../mpi/communicator.ts";
 import type { Order } from "./layout.ts";
 import type { LocalArray } from "./local_array.ts";
 
@@ -46,14 +45,6 @@ export function valuesOf(local: LocalArray, order: Order): () => Scalar {
   return () => loadScalar(dtype, data, at++);
 }
 
-/** The largest of these magnitudes, one a rank; NaN if any is, which MPI_MAX does not promise. Collective. */
-export function largestOfAll(communicator: Communicator, magnitude: number): number {
-  const isNaN = Number.isNaN(magnitude);
-  const send = Float64Array.of(isNaN ? 0 : magnitude, isNaN ? 1 : 0);
-  const [largest, anyNaN] = communicator.allReduce(send, { op: "max" });
-  return anyNaN > 0 ? NaN : largest;
-}
-
 /** The largest magnitude of the difference of two parts of the same shape; NaN if a difference is NaN. */
 export function largestDifference(one: LocalArray, other: LocalArray): number {
   if (one.isOnDevice && other.isOnDevice) return largestDifferenceOnDevice(one, other);
@@ -88,14 +79,7 @@ function numbersOf(local: LocalArray, order: Order, isComplex: boolean): Float64
 
 function largestRealDifference(a: Float64Array, b: Float64Array): number {
   let largest = 0;
-  for (let i = 0; i < a.length; i++) {
-    const difference = Math.abs(a[i] - b[i]);
-    // Not `>`: a NaN must get through, and stay.
-    if (!(difference <= largest)) {
-      if (Number.isNaN(difference)) return NaN;
-      largest = difference;
-    }
-  }
+  for (let i = 0; i < a.length; i++) largest = Math.max(largest, Math.abs(a[i] - b[i]));
   return largest;
 }
 

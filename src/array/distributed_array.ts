@@ -43,7 +43,8 @@ import { fromLocal, full, generate, newArray, random, scatter, type ScatterArray
 import { ARRAY_KEYS, type ArrayOptions, checkStorage, newPart, type PartPlan, planOf } from "./new_part.ts";
 import type { RandomOptions } from "./random.ts";
 import { prepareOnce } from "./redistribution/redistributor.ts";
-import { largestDifference, largestOfAll, valuesOf } from "./difference.ts";
+import { largestDifference, valuesOf } from "./difference.ts";
+import { largestOfAll } from "./extremes.ts";
 import type { AxisOptions } from "./reductions/plan.ts";
 import {
   argumentOfExtreme,
@@ -263,7 +264,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     value: ElementFunction | LinearForm,
     options: ArrayOptions<D> = {},
   ): DistributedArray<D> {
-    return new DistributedArray(generate(runtime, shape, distribution, value, options));
+    return new DistributedArray(generate(runtime, "DistributedArray.generate", shape, distribution, value, options));
   }
 
   /**
@@ -275,7 +276,8 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
    * @throws {CollectiveError} if dtype, distribution or order differ between ranks.
    * @throws {ShapeError} if the parts do not fit together, or a typed array does not fit its `localShape`.
    * @throws {DistributionError} if the distribution does not fit the shape, or is bound to another one.
-   * @throws {DTypeError} if a typed array does not hold the dtype, or the dtype must be named.
+   * @throws {DTypeError} if a typed array does not hold the dtype, the dtype must be named, or memory of a GPU does not begin
+   * at a multiple of the bytes of an element.
    *
    * @example
    * ```ts
@@ -635,8 +637,8 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
 
   #assignConverted(values: DistributedArray): void {
     agreeOnMethod(this, "assign", () => {
-      checkOwnArray("DistributedArray.assign", "operand 1", values, this.runtime);
-      checkInto("DistributedArray.assign", this, values.dtype, ASSIGNED);
+      checkOwnArray("DistributedArray.assign", "the value", values, this.runtime);
+      checkInto("DistributedArray.assign", this, values.dtype, ASSIGNED.refusal);
       return { values: factsOf(values) };
     });
     using converted = values.to({ dtype: this.dtype });
@@ -687,7 +689,7 @@ export class DistributedArray<D extends DType = DType> extends ElementAccess<D> 
     let result!: DistributedArray<D>;
     let move!: () => void;
     agreeOnMethod(caller, method, () => {
-      if (caller !== this) checkOwnArray(`DistributedArray.${method}`, "operand 1", this, caller.runtime);
+      if (caller !== this) checkOwnArray(`DistributedArray.${method}`, "the value", this, caller.runtime);
       if (target instanceof DistributedArray) {
         checkTarget(this, target);
         result = target;

@@ -76,7 +76,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
     let target!: LocalArray;
     let move!: () => void;
     agreeOnMethod(this, "allGather", () => {
-      const { into } = readOptions("the options of allGather", options, ["into"]);
+      const { into } = readOptions("the options of allGather", options, keysOf<typeof options>({ into: true }));
       target = this.#whole("allGather", into);
       move = prepareOnce(
         runtime,
@@ -108,11 +108,15 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
    * ```
    */
   format(options: FormatOptions = {}): string {
+    return this.#formatted("format", options);
+  }
+
+  #formatted(method: string, options: FormatOptions): string {
     const { shape, dtype } = this;
     let full!: FullFormat;
     let collect!: () => Scalar[];
-    agreeOnMethod(this, "format", () => {
-      full = checkFormat(options);
+    agreeOnMethod(this, method, () => {
+      full = checkFormat(options, method);
       collect = prepareElements(this, shownIndices(shape, full));
       return { ...full };
     });
@@ -121,7 +125,7 @@ export abstract class ElementAccess<D extends DType = DType> extends BaseArray<D
 
   /** Print the array and its values, {@linkcode format}, on rank 0. Collective. */
   show(options: FormatOptions = {}): void {
-    const text = this.format(options);
+    const text = this.#formatted("show", options);
     if (this.runtime.rank === 0) console.log(`${this}\n${text}`);
   }
 

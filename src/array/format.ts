@@ -32,8 +32,8 @@ export type FullFormat = Required<FormatOptions>;
  *
  * @throws {TypeError | RangeError} if one is unknown, or no whole number from 0 on.
  */
-export function checkFormat(options: FormatOptions | undefined): FullFormat {
-  const given = readOptions("the options of format", options, FORMAT_KEYS);
+export function checkFormat(options: FormatOptions | undefined, method = "format"): FullFormat {
+  const given = readOptions(`the options of ${method}`, options, FORMAT_KEYS);
   const full = { precision: 8, threshold: 1000, edgeItems: 3, lineWidth: 75, ...given };
   for (const key of FORMAT_KEYS) {
     const value = full[key];

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type DType, dtypeOf, elementCount, type TypedArray } from "../dtype/dtype.ts";
-import { ShapeError, StateError } from "../errors.ts";
+import { type DType, dtypeInfo, dtypeOf, elementCount, type TypedArray } from "../dtype/dtype.ts";
+import { DTypeError, ShapeError, StateError } from "../errors.ts";
 import { describe, keysOf } from "../options.ts";
 import { checkOrder, checkShape, type Order, sizeOfShape, stridesOf } from "./layout.ts";
 import { LocalArray, type Memory } from "./local_array.ts";
@@ -84,6 +84,7 @@ export function localPart(local: TypedArray | LocalArray, options: FromLocalOpti
       throw new ShapeError(`The LocalArray has shape [${local.shape}], not [${localShape}]. Leave localShape out.`);
     }
     if (local.isLost) throw new StateError(`The memory of the LocalArray ${LOST}. Pass one that is there.`);
+    if (local.isOnDevice) checkAligned(local);
     return local;
   }
   if (!ArrayBuffer.isView(local)) {
@@ -100,6 +101,16 @@ export function localPart(local: TypedArray | LocalArray, options: FromLocalOpti
     );
   }
   return new LocalArray({ data: local, dtype: kind, shape: localShape, strides: stridesOf(localShape, order ?? "C") });
+}
+
+/** Refuse memory of a GPU that another library has given where no element of the dtype begins: the kernels that load one fail. */
+function checkAligned({ size, buffer: { address }, dtype }: LocalArray): void {
+  const { itemSize } = dtypeInfo(dtype);
+  if (size === 0 || address % BigInt(itemSize) === 0n) return;
+  throw new DTypeError(
+    `The memory of the LocalArray begins at 0x${address.toString(16)}, and elements of ${dtype} are at multiples of ` +
+      `${itemSize} bytes on a GPU. Copy them, with the library that made them, to memory of their own.`,
+  );
 }
 
 /** Whether strides grow in this order from 1 on, gaps between rows or columns allowed. */

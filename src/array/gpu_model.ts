@@ -1,6 +1,6 @@
 /**
  * How long operations take on the GPUs of one machine, by a cheap model: what the busiest rank computes, what it reads and
- * writes in its own memory, and what it sends. The rates are those by which engine `overlap` is chosen and tuned.
+ * writes in its own memory, and what it sends. The rates are those by which engines of products are chosen and tuned.
  *
  * @module
  */

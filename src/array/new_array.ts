@@ -139,12 +139,13 @@ export function random(
 /** An array of the values that a function, or a closed form, has for each global index. */
 export function generate(
   runtime: Runtime,
+  operation: string,
   shape: readonly number[],
   distribution: Distribution,
   value: ElementFunction | LinearForm,
   options: ArrayOptions,
 ): Held {
-  return newArray(runtime, "DistributedArray.generate", shape, distribution, options, (array) => {
+  return newArray(runtime, operation, shape, distribution, options, (array) => {
     const form = typeof value === "function" ? null : checkLinearForm(value, array.shape.length);
     const { dtype, local, order } = array;
     const ranges = array.distribution.ranges(runtime.rank);

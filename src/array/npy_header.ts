@@ -80,7 +80,7 @@ export function parseNpyHeader(bytes: Uint8Array): NpyHeader {
   }
   if (typeof isFortran !== "boolean") refuse("fortran_order is neither True nor False");
   if (!Array.isArray(shape) || !shape.every((extent) => typeof extent === "number")) {
-    refuse("its shape is no tuple of numbers");
+    refuse("its shape is no tuple of numbers, such as (3, 4), (3,) or ()");
   }
   if (typeof descr !== "string") {
     throw new DTypeError("The .npy file holds records; distmath reads plain numbers only.");
@@ -109,7 +109,12 @@ export function encodeNpyHeader({ descr, order, shape }: Omit<NpyHeader, "dataOf
 
 // ---- the text: a Python dictionary of strings, booleans and tuples of integers ----------------------------------------
 
-type Value = string | number | boolean | Value[];
+type Value = string | number | boolean | Value[] | List;
+
+/** A Python list, which stands for no shape: a tuple is an array. */
+interface List {
+  readonly list: readonly Value[];
+}
 
 interface Fields {
   readonly all: Readonly<Record<string, Value>>;
@@ -151,13 +156,17 @@ function readDictionary(text: string): Fields {
     for (const [open, close] of ["()", "[]"]) {
       if (!is(open)) continue;
       at++;
-      const list: Value[] = [];
+      const items: Value[] = [];
+      let hasComma = false;
       while (!is(close)) {
-        list.push(readValue(depth + 1));
-        if (!is(close)) expect(",");
+        items.push(readValue(depth + 1));
+        if (is(close)) break;
+        expect(",");
+        hasComma = true;
       }
       at++;
-      return list;
+      if (open === "[") return { list: items };
+      return items.length === 1 && !hasComma ? items[0] : items;
     }
     if (tokens[at]?.[0] !== "value") refuse("its header ends, or lacks a value");
     return tokens[at++][1];

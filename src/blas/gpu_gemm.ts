@@ -8,13 +8,13 @@ import {
   CUBLASLT_MATMUL_HEURISTIC_RESULT as RESULT,
   CublasLtMatmulDescAttribute,
   CublasLtMatmulPreferenceAttribute,
-  CublasOperation,
   openCublasLt,
 } from "../../ffi/cuda/cublaslt.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { ConfigurationError } from "../errors.ts";
 import type { Stream } from "../gpu/stream.ts";
 import type { DeviceMemory } from "../memory/device_buffer.ts";
+import { operationCode } from "./cublas_codes.ts";
 import type { Extents, MatrixInMemory } from "./gemm.ts";
 import type { Operation } from "./operation.ts";
 
@@ -86,12 +86,6 @@ export interface GpuProduct {
 /** A product that can be put on a stream again and again. */
 export type GemmLaunch = (alpha: GemmScalar, beta: GemmScalar, stream: Stream) => void;
 
-/** `cublasOperation_t`; a real matrix is its own conjugate. */
-function gpuOperation({ transpose, conjugate }: Operation, dtype: DType): number {
-  if (!transpose) return CublasOperation.N;
-  return conjugate && dtypeInfo(dtype).isComplex ? CublasOperation.C : CublasOperation.T;
-}
-
 let handle: bigint | undefined;
 
 /** cuBLASLt's handle: one a process, since it holds nothing of a GPU. */
@@ -124,8 +118,8 @@ export class GpuGemm implements Disposable {
     this.#description = out[0];
     const { TRANSA, TRANSB, A_SCALE_POINTER, B_SCALE_POINTER, C_SCALE_POINTER, D_SCALE_POINTER } =
       CublasLtMatmulDescAttribute;
-    this.#describe(TRANSA, Int32Array.of(gpuOperation(operationA, types.a)));
-    this.#describe(TRANSB, Int32Array.of(gpuOperation(operationB, types.b)));
+    this.#describe(TRANSA, Int32Array.of(operationCode(operationA, types.a)));
+    this.#describe(TRANSB, Int32Array.of(operationCode(operationB, types.b)));
     const pointers = { a: A_SCALE_POINTER, b: B_SCALE_POINTER, c: C_SCALE_POINTER, d: D_SCALE_POINTER };
     for (const [name, address] of Object.entries(scales)) {
       this.#describe(pointers[name as GemmMatrix], BigUint64Array.of(address));

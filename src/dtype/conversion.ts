@@ -69,15 +69,6 @@ export function fromFloat64(dtype: DType, source: Float64Array<ArrayBuffer>, tar
   }
 }
 
-/** As {@linkcode fromFloat64}, of numbers that the type holds: infinities of float8_e5m2 stay what they are. */
-export function fromHeld(dtype: DType, source: Float64Array<ArrayBuffer>, target: TypedArray): void {
-  fromFloat64(dtype, source, target);
-  if (dtype !== "float8_e5m2") return;
-  for (let i = 0; i < source.length; i++) {
-    if (Math.abs(source[i]) === Infinity) target[i] = source[i] > 0 ? 0x7c : 0xfc;
-  }
-}
-
 /** The smallest and largest value of an integer type that a number can hold. */
 export function integerRange(dtype: DType): readonly [number, number] {
   switch (dtype) {

@@ -17,10 +17,10 @@ import {
 interface Float8Format {
   readonly mantissaBits: number;
   readonly bias: number;
-  /** The code of the largest finite value: what too large values become. */
+  /** The code of the largest finite value: what finite values that are too large become. */
   readonly largest: number;
   readonly nan: number;
-  /** Codes above `largest` are NaN, except this one. */
+  /** Codes above `largest` are NaN, except this one; without one infinity is too large, too. */
   readonly infinity: number | null;
 }
 
@@ -41,12 +41,12 @@ function float8Value(code: number, { mantissaBits, bias, largest, infinity }: Fl
     : sign * (mantissa + (1 << mantissaBits)) * 2 ** (exponent - bias - mantissaBits);
 }
 
-/** The code nearest to a value, ties to even; too large values, and infinity, become the largest finite one. */
-function float8Code(value: number, { mantissaBits, bias, largest, nan }: Float8Format): number {
+/** The code nearest to a value, ties to even; too large values become the largest finite one. */
+function float8Code(value: number, { mantissaBits, bias, largest, nan, infinity }: Float8Format): number {
   if (Number.isNaN(value)) return nan;
   const sign = value < 0 || Object.is(value, -0) ? 0x80 : 0;
   const magnitude = Math.abs(value);
-  if (magnitude === Infinity) return sign | largest;
+  if (magnitude === Infinity) return sign | (infinity ?? largest);
   const exponent = Math.max(exponentOf(magnitude), 1 - bias);
   const steps = roundHalfToEven(magnitude / 2 ** (exponent - mantissaBits));
   // A mantissa that rounds up to the next power of two carries into the exponent by itself.
@@ -167,7 +167,8 @@ function decodeFloat8(source: Uint8Array, target: Float32Array, length: number, 
 
 /**
  * Round float32 values to float16, bfloat16 or float8: to nearest, ties to even. Too large values become infinity in
- * float16 and bfloat16, the largest finite value in float8; NaN stays NaN.
+ * float16 and bfloat16, the largest finite value in float8; NaN stays NaN, and infinity infinity, but for float8_e4m3, which
+ * has none: it becomes the largest value.
  *
  * @throws {DTypeError} for another dtype.
  * @throws {RangeError} if the target is too short.

@@ -11,7 +11,7 @@ import { type DType, dtypeInfo } from "../dtype/dtype.ts";
 import { ConfigurationError, DistributionError, DTypeError, ShapeError, StateError } from "../errors.ts";
 import { checkBoolean, checkName, describe } from "../options.ts";
 import type { Facts } from "../runtime/agreement.ts";
-import { checkStream } from "../runtime/operation.ts";
+import { checkSettings } from "../runtime/operation.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { FFT_EFFORTS, type FFTEngine, type FFTPlace } from "./engines/engine.ts";
 import { checkAlgorithm, checkEngine, chooseFFTEngine } from "./engines/registry.ts";
@@ -75,11 +75,7 @@ export function checkTransform(
   const { norm = "backward", inplace = false } = options;
   checkName("norm", norm, FFT_NORMS);
   checkBoolean("inplace", inplace);
-  if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
-    throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
-  }
-  checkStream(options.stream, runtime);
-  checkLogger(options.logger);
+  checkSettings(options, runtime);
   const { dtype, shape, distribution, order } = operand;
   const problem = describeProblem(asked, dtype, shape, distribution, order, options);
   const engine = chooseFFTEngine(runtime, options.engine, leading(asked, operand, problem, options));
@@ -224,12 +220,4 @@ function resultDistribution(
     `redistribute: ${from} of shape [${transform.operand.join(", ")}] has no counterpart for the result's shape ` +
       `[${transform.result.join(", ")}]. Pass the result's distribution instead.`,
   );
-}
-
-function checkLogger(logger: unknown): void {
-  if (logger === undefined) return;
-  const hasMethods = (value: object) =>
-    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
-  if (typeof logger === "object" && logger !== null && hasMethods(logger)) return;
-  throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
 }

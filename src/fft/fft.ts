@@ -79,7 +79,7 @@ const RESET = "Pass an array that is alive to resetOperands().";
  * where the cheapest way ends. `result.distribution` tells. `distribution` may be any, such as the second of a pair of
  * pencils.
  *
- * Half precision, float16 and complex32, is transformed on GPUs, by engine `cufft`, where the extents of the transformed axes
+ * Half precision, float16 and complex32, is transformed on GPUs, by cuFFT, where the extents of the transformed axes
  * are powers of two. What lies beyond 65504 becomes infinite: the first element of a spectrum is the sum of all that is
  * transformed together. Where `norm` scales the result, it is the operand that is multiplied, so that nothing is larger on
  * the way than the result may be; what is below 6e-8 of it then is lost, in results about 3e-8 sqrt(N) of N elements.

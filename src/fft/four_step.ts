@@ -10,9 +10,10 @@ import { type Distribution, type Range, Slab } from "../distribution/mod.ts";
 import { evenly } from "../distribution/index_map.ts";
 import { nearlySquareFactors } from "../distribution/nearly_square.ts";
 import type { Parts } from "../array/redistribution/plan.ts";
+import { ROUTE_ALGORITHMS } from "./engines/staged/algorithms.ts";
 import { firstHalf } from "./half_spectra.ts";
 import { type FFTProblem, halfOf, itemSizeOf } from "./problem.ts";
-import { type Route, ROUTE_ALGORITHMS, type RouteStep } from "./steps.ts";
+import type { Route, RouteStep } from "./steps.ts";
 
 /** Of a vector that is a matrix row by row, each rank has as many columns as of a matrix in `Slab.Y`. */
 export function columnsOf(rows: number, columns: number, size: number): Parts {

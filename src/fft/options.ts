@@ -18,16 +18,16 @@ import type { FFTDirection, FFTNorm, FFTType, LastAxisParity } from "./problem.t
 /** Options of `FFT.plan`: each one replaces the constructor's for this plan. */
 export interface FFTPlanOptions {
   /**
-   * How the array moves while it is transformed: not at all (`local`), between distributions in which some axes are whole
-   * (`transpose`), to one rank and back (`gather`), or, for one long vector, as a matrix (`four_step`). `default` takes
-   * the one that should be the fastest.
+   * How the array moves while it is transformed: not at all, between distributions in which some axes are whole, to one
+   * rank and back, or, for one long vector, as a matrix. `default` takes the one that should be the fastest; report
+   * `algorithm` tells which, and a message which others there are.
    */
   algorithm?: FFTAlgorithmName;
   /**
    * How long planning may take: `measure` and `patient` try out how to transform, where the library does (FFTW does, up to
    * eight times, of which the fastest is taken; MKL and cuFFT have one way), and on CPUs whether to copy what is transformed
    * to the caches first: some seconds for large arrays, the first time, of `patient` minutes; on GPUs they make memory that
-   * parts go straight to. Engine `cufftmp` plans in one way, whatever it says; so do CPUs where the result is replicated, so
+   * parts go straight to. cuFFTMp plans in one way, whatever it says; so do CPUs where the result is replicated, so
    * that ranks with as many threads have the same bits. `measure` for class FFT, `estimate` for functions, if left out.
    */
   effort?: FFTEffort;
@@ -123,10 +123,16 @@ export const TRANSFORM_KEYS: readonly (keyof TransformOptions)[] = [
 ];
 
 /** The keys of {@linkcode RealTransformOptions}. */
-export const REAL_TRANSFORM_KEYS: readonly (keyof RealTransformOptions)[] = [...TRANSFORM_KEYS, "lastAxisParity"];
+export const REAL_TRANSFORM_KEYS: readonly (keyof RealTransformOptions)[] = [
+  ...TRANSFORM_KEYS,
+  ...keysOf<Omit<RealTransformOptions, keyof TransformOptions>>({ lastAxisParity: true }),
+];
 
 /** The keys of {@linkcode FFTOptions}. */
-export const FFT_OPTION_KEYS: readonly (keyof FFTOptions)[] = [...REAL_TRANSFORM_KEYS, "fftType"];
+export const FFT_OPTION_KEYS: readonly (keyof FFTOptions)[] = [
+  ...REAL_TRANSFORM_KEYS,
+  ...keysOf<Omit<FFTOptions, keyof RealTransformOptions>>({ fftType: true }),
+];
 
 /** The keys of {@linkcode FFTExecuteOptions}. */
 export const FFT_EXECUTE_KEYS = keysOf<FFTExecuteOptions>({ direction: true, stream: true });

@@ -9,10 +9,11 @@
  */
 import type { Distribution, Range } from "../distribution/mod.ts";
 import { sizeOfShape } from "../array/layout.ts";
+import { ROUTE_ALGORITHMS } from "./engines/staged/algorithms.ts";
 import { fourStepRoute, refusalOfFourSteps } from "./four_step.ts";
 import { inShape, isWhole, type Place, placeOf, placeOfResult, placesBetween, root, slabs, usesAll } from "./places.ts";
 import { type FFTProblem, type FFTShape, itemSizeOf } from "./problem.ts";
-import { type Route, ROUTE_ALGORITHMS, type RouteStep, type TransformStep } from "./steps.ts";
+import type { Route, RouteStep, TransformStep } from "./steps.ts";
 
 /** What a redistribution takes even if nothing moves, in bytes that could be copied meanwhile. */
 const LATENCY_BYTES = 2 ** 16;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Parts } from "../array/redistribution/plan.ts";
+import type { RouteAlgorithm } from "./engines/staged/algorithms.ts";
 import type { HalfSpectra } from "./half_spectra.ts";
 import type { FFTType } from "./problem.ts";
 
@@ -64,17 +65,6 @@ export function operationsOf(numbers: number, length: number): number {
 
 /** One step of the way; steps follow each other as elements in memory, so that their shapes may differ. */
 export type RouteStep = TransformStep | MoveStep | TwiddleStep | ReflectStep;
-
-/** The names of the kinds of ways, which are the algorithms of engines that take them. */
-export const ROUTE_ALGORITHMS = {
-  local: "local",
-  transpose: "transpose",
-  fourStep: "four_step",
-  gather: "gather",
-} as const;
-
-/** How a transform goes about it. */
-export type RouteAlgorithm = typeof ROUTE_ALGORITHMS[keyof typeof ROUTE_ALGORITHMS];
 
 /** A way from the operand to the result. */
 export interface Route {

@@ -15,6 +15,7 @@ export { inferDistribution } from "./matmul/inference.ts";
 export type { Logger } from "../runtime/logger.ts";
 export type { ExecuteOptions } from "../runtime/operation.ts";
 export * from "./pblas/routines.ts";
+export { explain } from "./pblas/explanation.ts";
 export * from "./solver/solver.ts";
 export {
   type MatrixQualifier,

@@ -24,7 +24,7 @@ import { meetOnGpus, type SymmetricBlock, type SymmetricHeap } from "./symmetric
 const START_BYTES = 2.5 * 2 ** 30;
 
 /** What there is else. */
-const WITHOUT = `symmetric memory by backend "nccl", and products by engine "cublasmp", do without NVSHMEM`;
+const WITHOUT = `symmetric memory by backend "nccl", and products by cuBLASMp, do without NVSHMEM`;
 
 /** Whether NVSHMEM was ended; it does not start twice in a process. */
 let hasEnded = false;

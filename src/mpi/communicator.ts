@@ -7,7 +7,7 @@
 import { checkMpi, type Handle } from "../../ffi/mpi/mod.ts";
 import { noteGroup } from "../../ffi/mpi/waits.ts";
 import { StateError } from "../errors.ts";
-import { describe, noteOwnClass, readOptions } from "../options.ts";
+import { describe, keysOf, noteOwnClass, readOptions } from "../options.ts";
 import { isInt } from "./buffers.ts";
 import { CartesianMethods, type CartesianOptions, checkGrid, gridOf, noteGrid } from "./cartesian.ts";
 import { forgetCollectiveFree, queueCollectiveFree } from "./collective_free.ts";
@@ -16,6 +16,8 @@ import { refuseExtra } from "./communicator_options.ts";
 import { abortJob, startMpi } from "./init_finalize.ts";
 
 import { checkedRanks, ranksInWorld, withGroup } from "./rank_group.ts";
+
+const CARTESIAN_KEYS = keysOf<CartesianOptions>({ periodic: true });
 
 /**
  * A group of ranks that communicate. Its methods check what can be checked locally, make the one MPI call that they name
@@ -156,8 +158,8 @@ export class Communicator extends CartesianMethods {
    * ```
    */
   createCartesian(shape: readonly number[], options: CartesianOptions = {}): Communicator | null {
-    if (arguments.length > 2) refuseExtra("createCartesian", "shape", new Set(["periodic"]));
-    const given = readOptions("the options of createCartesian", options, ["periodic"]);
+    if (arguments.length > 2) refuseExtra("createCartesian", "shape", new Set(CARTESIAN_KEYS));
+    const given = readOptions("the options of createCartesian", options, CARTESIAN_KEYS);
     const { extents, dims, periods } = checkGrid(shape, given, this.size);
     const made = this.#make(
       "createCartesian",

@@ -1,5 +1,5 @@
 /**
- * How long schedules would take, by what a machine can do, and which ones are worth measuring. Pure functions.
+ * How long schedules would take, by what a machine can do. Pure functions.
  *
  * What ranks do is followed in time: each lane takes its actions one after the other, and each rank's link carries one
  * thing at a time in either direction.
@@ -15,10 +15,9 @@ import {
   TILE_ROWS,
   TILE_SHAPES,
   type TileShape,
-  type TileShapeName,
 } from "./executors/tile/configuration.ts";
 import { lengthOf, lineElements, type Partition, travelling } from "./partition.ts";
-import { type GatherWay, type ReduceWay, schedulesOf, type Variant } from "./schedule.ts";
+import { schedulesOf, type Variant } from "./schedule.ts";
 import { panelTiles, tileOrder, type TileProblem, type TileVariant } from "./tile_order.ts";
 import type { Interval } from "../runtime/timeline.ts";
 
@@ -219,24 +218,28 @@ export function predictStages(
   return simulate(programs, taskOf, rates.flag);
 }
 
-/** What the tiles of a kernel on all ranks would look like, if so many clusters of blocks take them. */
+/**
+ * What the tiles of a kernel on all ranks would look like, if so many clusters of blocks take them. Ranks, each with its own
+ * problem, may differ in an extent that is not in parts.
+ */
 export function predictTiles(
-  problem: Omit<TileProblem, "rank">,
+  problems: readonly TileProblem[],
   variant: TileVariant,
   clusters: number,
   rates: Rates,
 ): Interval[] {
   const { shape: { columns, cluster } } = variant;
   const [rows, itemSize] = [TILE_ROWS * cluster, 2];
+  const problem = largestOf(problems);
   const { narrow: [narrow] = [null] } = problem;
   const slowness = narrow === null ? 1 : slownessOf(narrow);
   const tileBytes = rows * columns * itemSize;
-  const multiply = 2 * rows * columns * problem.k * clusters /
-    (rates.flops / slowness * tileSpeed(variant.shape, rates));
+  const flops = rates.flops / slowness * tileSpeed(variant.shape, rates);
+  const multiplying = problems.map(({ k }) => 2 * rows * columns * k * clusters / flops);
   const factorBytes = problem.kind === "gather"
     ? Math.ceil((problem.split === "rows" ? problem.m : problem.n) / problem.size) * problem.k * factorBytesOf(problem)
     : 0;
-  const panel = panelTiles({ ...problem, rank: 0 }, variant);
+  const panel = panelTiles(problem, variant);
   const taskOf = (rank: number, { amount, term, from, to }: Action & { kind: "put" }): Task => {
     if (term === 0n && panel !== null) {
       // What a copy takes besides is shared by the tiles of a panel.
@@ -249,13 +252,16 @@ export function predictTiles(
     const peers = to.filter((span) => span.rank !== rank).length;
     const sent = peers * tileBytes / rates.stores;
     // Stores leave while other clusters multiply: they only count where the link is what lasts.
-    return { kind: "gemm", time: Math.max(amount * multiply + arrivals, sent * clusters) };
+    return { kind: "gemm", time: Math.max(amount * multiplying[rank] + arrivals, sent * clusters) };
   };
-  const orders = Array.from(
-    { length: problem.size },
-    (_, rank) => tileOrder({ ...problem, rank }, variant, clusters),
-  );
-  return simulate(tilePrograms({ problem: { ...problem, rank: 0 }, variant, clusters, orders }), taskOf, rates.flag);
+  const orders = problems.map((own) => tileOrder(own, variant, clusters));
+  return simulate(tilePrograms({ problem, variant, clusters, orders }), taskOf, rates.flag);
+}
+
+/** A problem in which those of all ranks have room. */
+function largestOf(problems: readonly TileProblem[]): TileProblem {
+  const most = (axis: "m" | "n" | "k") => Math.max(...problems.map((problem) => problem[axis]));
+  return { ...problems[0], m: most("m"), n: most("n"), k: most("k") };
 }
 
 /** What no schedule can be faster than: the product alone, or what has to travel. */
@@ -263,95 +269,4 @@ export function limitOf(partition: Partition, rates: Rates, itemSize: number): n
   const { extents: { m, n, k }, extents, fixedAxis, fixedParts } = partition;
   const most = Math.max(...fixedParts.map(lengthOf)) / Math.max(1, extents[fixedAxis]);
   return Math.max(2 * m * n * k * most / rates.flops, travelling(partition) * itemSize / rates.link);
-}
-
-/** Something that is worth measuring. */
-export type Candidate =
-  | {
-    /** Products and copies on streams. */
-    readonly grain: "stages";
-    /** Which schedule. */
-    readonly variant: Variant;
-    /** What the model says, in microseconds. */
-    readonly predicted: number;
-  }
-  | {
-    /** One kernel. */
-    readonly grain: "tiles";
-    /** The name of its tiles' shape. */
-    readonly shape: TileShapeName;
-    /** How it takes them. */
-    readonly variant: TileVariant;
-    /** What the model says, in microseconds. */
-    readonly predicted: number;
-  };
-
-const GPU_WAYS: Readonly<Record<Partition["kind"], readonly (GatherWay | ReduceWay)[]>> = {
-  gather: ["push", "pull"],
-  reduce: ["ring", "scatter"],
-  all_reduce: ["ring", "scatter"],
-};
-
-/** Rows up to which a kernel that sends each tile to all is tried for sums on all ranks. */
-const FEW_ROWS = 1024;
-
-/**
- * The few schedules that the model finds fastest, the fastest first: by stages, and, given a problem of tiles and the
- * multiprocessors, by tiles.
- */
-export function propose(
-  partition: Partition,
-  rates: Rates,
-  itemSize: number,
-  options: { readonly most?: number; readonly tiles?: Omit<TileProblem, "rank">; readonly multiprocessors?: number } =
-    {},
-): Candidate[] {
-  const { most = 4, tiles, multiprocessors = 132 } = options;
-  const stages = GPU_WAYS[partition.kind].flatMap((way) =>
-    [1, 2].map((pieces): Candidate => {
-      const variant = { way, pieces };
-      return { grain: "stages", variant, predicted: durationOf(predictStages(partition, variant, rates, itemSize)) };
-    })
-  );
-  const byTiles = tiles === undefined ? [] : tileVariants(tiles).map(([shape, variant]): Candidate => {
-    const clusters = Math.floor(multiprocessors / variant.shape.cluster);
-    return { grain: "tiles", shape, variant, predicted: durationOf(predictTiles(tiles, variant, clusters, rates)) };
-  });
-  const fastest = (candidates: readonly Candidate[], count: number) =>
-    candidates.toSorted((one, other) => one.predicted - other.predicted).slice(0, count);
-  // Some of either grain: the model is not so good that it could tell which of them is faster.
-  const some = byTiles.length === 0 ? stages : [...fastest(stages, most >> 1), ...fastest(byTiles, most - (most >> 1))];
-  return fastest(some, most);
-}
-
-/**
- * The kernels that were the best ones somewhere: shapes of tiles, and for sums the peers' tiles a wave ahead or all first, or
- * pushed by copy engines, which push what goes to all ranks as well, of many rows.
- */
-function tileVariants({ kind, m }: Omit<TileProblem, "rank">): [TileShapeName, TileVariant][] {
-  const names = Object.keys(TILE_SHAPES) as (keyof typeof TILE_SHAPES)[];
-  return names.filter((name) => name !== "flat" || m <= FEW_ROWS).flatMap((name): [TileShapeName, TileVariant][] => {
-    const shape = TILE_SHAPES[name];
-    if (kind === "plain" || kind === "gather") return [[name, { shape }]];
-    const orders: TileVariant[] = [{ shape }, { shape, lead: Infinity }, { shape, panels: 4 }];
-    const ahead = orders.map((variant): [TileShapeName, TileVariant] => [name, variant]);
-    if (kind !== "all_reduce") return ahead;
-    const forAll: TileVariant = m <= FEW_ROWS ? { shape, isExchange: true } : { shape, panels: 2, rectangles: 8 };
-    return [...ahead, [name, forAll]];
-  });
-}
-
-/** A candidate in words: what it is, what it should take, the limit and its share of it, and the time that was measured. */
-export function describeCandidate(candidate: Candidate, limit: number, measured?: number): string {
-  const name = candidate.grain === "stages"
-    ? `stages, ${candidate.variant.way}, ${candidate.variant.pieces ?? 1} a part`
-    : `tiles ${candidate.shape}${candidate.variant.lead === Infinity ? ", peers first" : ""}${
-      candidate.variant.panels === undefined ? "" : ", hybrid"
-    }${candidate.variant.rectangles === undefined ? "" : " both ways"}${
-      candidate.variant.isExchange ? ", exchange" : ""
-    }`;
-  const share = (time: number) => `${(100 * limit / time).toFixed(0)} % of the limit`;
-  const { predicted } = candidate;
-  const seen = measured === undefined ? "not measured" : `measured ${measured.toFixed(1)} us, ${share(measured)}`;
-  return `${name}: predicted ${predicted.toFixed(1)} us, ${share(predicted)} (${limit.toFixed(1)} us); ${seen}`;
 }

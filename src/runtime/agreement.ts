@@ -86,6 +86,16 @@ function describeFailure(error: unknown): Failure {
   }
 }
 
+/** What a user's function has thrown, if that is an error that can be told of; else one that says what it was. */
+export function asError(thrown: unknown): Error {
+  try {
+    if (thrown instanceof Error && typeof thrown.message === "string") return thrown;
+  } catch {
+    // An error without text, or an object that cannot even be looked at.
+  }
+  return new Error(describeFailure(thrown).message, { cause: thrown });
+}
+
 /** Facts are plain data; what is nested deeper is a cycle. */
 const DEEPEST = 64;
 
@@ -288,7 +298,7 @@ export function agreeStrictly(subject: Agreeing, operation: string, check: () =>
  *
  * @throws on every rank what `produce` throws on any.
  */
-export function largestOnAll(subject: Agreeing, operation: string, produce: () => number): number {
+export function agreeOnLargest(subject: Agreeing, operation: string, produce: () => number): number {
   let own = Infinity;
   let failure: unknown;
   try {
@@ -306,6 +316,26 @@ export function largestOnAll(subject: Agreeing, operation: string, produce: () =
     });
   }
   return largest;
+}
+
+/**
+ * What `body` returns on this rank, once it has succeeded on all: for what waits for other ranks, which no check may, and that
+ * they come back from when one fails. Collective, also with local checks, and as a part of an operation.
+ *
+ * @throws on every rank what `body` throws on any.
+ */
+export function runOnAll<T>(subject: Agreeing, operation: string, body: () => T): T {
+  let outcome: () => T;
+  try {
+    const value = body();
+    outcome = () => value;
+  } catch (error) {
+    outcome = () => {
+      throw error;
+    };
+  }
+  agreeWithin(subject, operation, () => void outcome());
+  return outcome();
 }
 
 /**

@@ -13,8 +13,16 @@ export interface Engine<Name extends string = string, Algorithm extends string =
   readonly name: Name;
   /** The kind of device in whose memory it computes. */
   readonly device: "cpu" | "gpu";
+  /** Whether it comes before the others for its device, and is taken where nothing speaks for one of them. */
+  readonly isUsual?: boolean;
   /** The algorithms that `options.algorithm` takes. */
   readonly algorithms: readonly Algorithm[];
+}
+
+/** The usual engines first, and those for CPUs before those for GPUs; else in the order given. */
+export function inOrder<E extends Engine>(engines: readonly E[]): readonly E[] {
+  const place = ({ isUsual, device }: E) => (isUsual ? 0 : 2) + (device === "cpu" ? 0 : 1);
+  return engines.toSorted((one, other) => place(one) - place(other));
 }
 
 /** What `options.engine` may be. */

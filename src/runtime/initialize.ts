@@ -47,8 +47,8 @@ export interface InitializeOptions {
    * or for a collective request (`iallReduce`) that it awaits, or asks for in a loop; no limit when left out. A routine of
    * ScaLAPACK, and a wait for a GPU, count as a whole, with what is computed. A request counts from its first second on,
    * again from each call that waits, and 50 ms at most each time that it is asked for; messages that are awaited, and
-   * streams and events that are asked whether they are done, have no limit. GPUs of engine overlap wait as long for each
-   * other in a product, 8 s at least: then it throws.
+   * streams and events that are asked whether they are done, have no limit. GPUs whose products wait in kernels of this
+   * library wait as long for each other, 8 s at least: then it throws.
    */
   timeoutSeconds?: number;
   /**

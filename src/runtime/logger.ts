@@ -3,7 +3,7 @@
  *
  * @module
  */
-
+import { describe } from "../options.ts";
 import { alone } from "./agreement.ts";
 
 /** Where messages go; `console` is one. What it throws is printed once, and the operation goes on. */
@@ -14,6 +14,14 @@ export interface Logger {
   info(message: string): void;
   /** What is done differently from what was asked for. */
   warn(message: string): void;
+}
+
+/** Refuse what is no logger. */
+export function checkLogger(logger: unknown): asserts logger is Logger {
+  const hasMethods = (value: object) =>
+    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
+  if (typeof logger === "object" && logger !== null && hasMethods(logger)) return;
+  throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
 }
 
 /**

@@ -11,7 +11,7 @@ import { Event } from "../gpu/event.ts";
 import { Stream } from "../gpu/stream.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agree, agreeOnExecution, type Facts } from "./agreement.ts";
-import { guardLogger, type Logger } from "./logger.ts";
+import { checkLogger, guardLogger, type Logger } from "./logger.ts";
 import { type Recorded, recorder } from "./recorder.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -135,8 +135,17 @@ function recordedInWords({ stream }: Runtime, name: string, recorded: Recorded |
     (exchanges === "" ? "" : `; exchanges: ${exchanges}`);
 }
 
+/** Refuse settings of a kind that no operation has. */
+export function checkSettings({ blocking, stream, logger }: OperationSettings, runtime: Runtime): void {
+  if (blocking !== undefined && blocking !== true && blocking !== "auto") {
+    throw new TypeError(`blocking must be true or "auto"; got ${describe(blocking)}.`);
+  }
+  checkStream(stream, runtime);
+  if (logger !== undefined) checkLogger(logger);
+}
+
 /** Refuse what is no stream that can be used, and any where the device has none. */
-export function checkStream(stream: unknown, { device, stream: own }: Runtime): void {
+function checkStream(stream: unknown, { device, stream: own }: Runtime): void {
   if (stream === undefined || stream === null) return;
   if (device.kind === "cpu") {
     throw new ConfigurationError("stream is for GPUs; this runtime's device is a CPU. Leave it out or pass null.");

@@ -1,6 +1,7 @@
 /** Agreement: the same error on every rank, or none. */
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { agree, exchange } from "../../internals.ts";
+import { runOnAll } from "../../src/runtime/agreement.ts";
 import {
   allocateSymmetricMemory,
   Box,
@@ -283,6 +284,35 @@ clusterTest("something thrown that is no Error arrives as one", MANY, (runtime) 
     if (runtime.rank === 1) throw "just text";
   };
   assertThrowsEverywhere(runtime, () => agree(runtime, "op", check), Error, "just text (on rank 1");
+});
+
+clusterTest("what waits for other ranks fails on every rank, or on none", (runtime) => {
+  const { rank, size, communicator } = runtime;
+  const sum = () => communicator.allReduce(Float64Array.of(rank))[0];
+  assertEquals(runOnAll(runtime, "sum", sum), size * (size - 1) / 2);
+  const body = (thrown: unknown) => () => {
+    sum();
+    if (rank === size - 1) throw thrown;
+  };
+  // A call that a check may not make, in the body; and what is thrown need not be an error.
+  assertThrowsEverywhere(
+    runtime,
+    () => runOnAll(runtime, "sum", body(new RangeError("no room"))),
+    RangeError,
+    "no room",
+  );
+  if (size > 1) {
+    assertThrowsEverywhere(
+      runtime,
+      () => runOnAll(runtime, "sum", body(undefined)),
+      Error,
+      "undefined (on",
+    );
+  }
+  assertEquals(sum(), size * (size - 1) / 2);
+  runtime[Symbol.dispose]();
+  using local = initialize({ device: "cpu", checks: "local" });
+  assertThrowsEverywhere(local, () => runOnAll(local, "sum", body(new RangeError("no room"))), RangeError, "no room");
 });
 
 clusterTest("many agreements, one after the other, keep the ranks in step", (runtime) => {

@@ -26,6 +26,7 @@ import {
   ShapeError,
   StateError,
 } from "../../src/errors.ts";
+import type { DeviceMemory } from "../../src/memory/device_buffer.ts";
 import { initialize } from "../../src/runtime/initialize.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
@@ -277,6 +278,17 @@ clusterTest("fromLocal infers the global shape", (runtime) => {
   const three = DistributedArray.fromLocal(runtime, new Int32Array(12).fill(rank), Slab.Z, { localShape: [2, 3, 2] });
   assertEquals([...three.shape], [2, 3, 2 * size]);
   assertEquals(three.sum(), 6 * size * (size - 1));
+});
+
+clusterTest("memory of a GPU that no element of the dtype begins at is refused everywhere", (runtime) => {
+  const at = (address: bigint) => ({ address, byteLength: 64 }) as DeviceMemory;
+  const cases = [["complex128", 0x7008n], ["complex64", 0x7004n], ["float64", 0x7004n], ["float16", 0x7001n]] as const;
+  for (const [dtype, address] of cases) {
+    const isOdd = runtime.rank === runtime.size - 1;
+    const local = new LocalArray({ data: at(isOdd ? address : 0x7000n), dtype, shape: [2] });
+    const message = `begins at 0x${address.toString(16)}, and elements of ${dtype} are at multiples of`;
+    assertThrowsEverywhere(runtime, () => DistributedArray.fromLocal(runtime, local, Slab.X), DTypeError, message);
+  }
 });
 
 clusterTest("fromLocal shares memory, and takes padded and transposed parts", (runtime) => {
@@ -604,7 +616,7 @@ misuse(TypeError, [
   [
     "an unknown option",
     (r) => DistributedArray.zeros(r, [2], Slab.X, { dtpye: "float32" } as never),
-    'DistributedArray.zeros has no key "dtpye"; did you mean "dtype"?',
+    'DistributedArray.zeros may have no key "dtpye"; did you mean "dtype"?',
   ],
   ["an unknown option of random", (r) => DistributedArray.random(r, [2], Slab.X, { sed: 3 } as never), "seed"],
   [
@@ -621,12 +633,12 @@ misuse(TypeError, [
   [
     "an unknown option of map",
     (r) => generate(r, [2, 2], Slab.X).map((x) => x, { order: "F" } as never),
-    'map has no key "order"',
+    'map may have no key "order"',
   ],
   [
     "an unknown option of gather",
     (r) => generate(r, [2, 2], Slab.X).gather({ rank: 0 } as never),
-    'gather has no key "rank". Allowed: root, into',
+    'gather may have no key "rank". Allowed: root, into',
   ],
   ["gathering on a text", (r) => generate(r, [4, 4], Slab.X).gather("0" as never), 'not "0"'],
   ["bits to scatter", (r) => DistributedArray.scatter(r, new Uint16Array(3), [3], Slab.X), "must be named"],

@@ -95,6 +95,22 @@ function outcomeOf(action: () => unknown): string {
   }
 }
 
+/** The names of calls, without those of their classes. */
+const NAMES = Object.keys(COLLECTIVE_CALLS).map(lastWord);
+
+/** A class and its function, such as Matmul and matmul, have one name. */
+function lastWord(name: string): string {
+  return name.replace(/^.*[ .]/, "").toLowerCase();
+}
+
+/** The other call that an outcome is told of as; null if it is none. A collective inside of a check is told of by its name. */
+function otherName(outcome: string, name: string): string | null {
+  if (outcome.includes("was called inside")) return null;
+  const pattern = /^\w+: (?:the options of )?(?:\w+\.)?(\w+)(?::| takes | may have no | must be an object)/;
+  const found = lastWord(pattern.exec(outcome)?.[1] ?? "");
+  return NAMES.includes(found) && found !== lastWord(name) ? found : null;
+}
+
 /** Try the cases of a call; returns how many. */
 function tryAll(name: string, call: CollectiveCall, site: Site, closed: Runtime, outcomes: Communicator): number {
   const cases = casesOf(name, call, site).filter((bad) => isChosen(bad, site.runtime.size));
@@ -103,6 +119,7 @@ function tryAll(name: string, call: CollectiveCall, site: Site, closed: Runtime,
     const outcome = watch(bad.text, () => outcomeOf(() => call.call(given, site)));
     const everyone = watch(`after ${bad.text}`, () => outcomes.allGatherObject(outcome));
     assert(everyone.every((other) => other === everyone[0]), `${bad.text}: ${everyone.join(" | ")}`);
+    assertEquals(otherName(outcome, name), null, `${bad.text}: ${outcome}`);
     const isRaw = /^(something|InternalError|ReferenceError)/.test(outcome);
     assert(site.runtime.size > 1 && !isRaw || site.runtime.size === 1, `${bad.text}: ${outcome}`);
   }

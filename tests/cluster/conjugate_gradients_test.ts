@@ -166,6 +166,25 @@ clusterTest("errors of a user's functions arrive as they are", (runtime) => {
   };
   assertThrowsEverywhere(runtime, () => cg(a, b, { preconditioner: boom }), SyntaxError, "boom");
   assertThrowsEverywhere(runtime, () => cg(boom, b), SyntaxError, "boom");
+  // What is none is told of as one.
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const none = "something was thrown that has no text";
+  const thrown: [value: unknown, message: string][] = [
+    [undefined, "undefined"],
+    [Symbol("s"), "Symbol(s)"],
+    ["just text", "just text"],
+    [Object.create(null), none],
+    [proxy, none],
+    [Object.defineProperty(new Error(), "message", { get: () => JSON.parse("{") }), none],
+  ];
+  for (const [value, message] of thrown) {
+    const fails: LinearOperator = () => {
+      throw value;
+    };
+    assertThrowsEverywhere(runtime, () => cg(fails, b), Error, message);
+    assertThrowsEverywhere(runtime, () => cg(a, b, { preconditioner: fails }), Error, message);
+  }
 });
 
 clusterTest("an error of a user's function on one rank is that error there", { ranks: [2] }, (runtime) => {

@@ -330,11 +330,27 @@ clusterTest("numbers that float8 does not hold stay what they are beside its ele
   }
 });
 
-clusterTest("infinities of float8_e5m2 stay what they are where elements are only taken", (runtime) => {
+clusterTest("infinities of float8_e5m2 stay what they are, whatever takes elements", (runtime) => {
   const bits = Uint8Array.of(0x7c, 0xfc, 0x3c, 0x7e);
   using a = DistributedArray.fromLocal(runtime, bits, Replicated, { dtype: "float8_e5m2", localShape: [4], memory });
   assertEquals([...evaluate((x) => x, [a]).allGather()], [...bits]);
   assertEquals([...a.positive().allGather()], [...bits]);
+  const none = Infinity;
+  const [same, negative] = [[none, -none, 1, NaN], [-none, none, -1, NaN]];
+  const results = {
+    where: a.where(a, 0),
+    clip: a.clip(-none, none),
+    map: a.map((x) => x),
+    zip: a.zip(0, (x) => x),
+    minimum: a.minimum(none),
+    to: a.to({ dtype: "float32" }).to({ dtype: "float8_e5m2" }),
+    generate: DistributedArray.generate(runtime, [4], Replicated, (i) => same[i], { dtype: "float8_e5m2", memory }),
+  };
+  for (const [name, array] of Object.entries(results)) assertEquals(whole(array), same, name);
+  assertEquals(whole(a.negative()), negative);
+  assertEquals(DistributedArray.full(runtime, [1], Replicated, none, { dtype: "float8_e5m2", memory }).at(0), none);
+  // What is finite stays finite.
+  assertEquals(whole(a.where(a, 0).map((x) => x === 1 ? 1e6 : 0)), [0, 0, 57344, 0]);
 });
 
 clusterTest("what does not fit into an array that is changed is told of by its name", (runtime) => {

@@ -34,7 +34,7 @@ const MISUSE: Misuse[] = [
     "an unknown option",
     { devic: "cpu" },
     TypeError,
-    'options has no key "devic"; did you mean "device"? Allowed: device,',
+    'options may have no key "devic"; did you mean "device"? Allowed: device,',
   ],
 ];
 

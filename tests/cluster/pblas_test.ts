@@ -4,9 +4,9 @@ import { DistributedArray } from "../../src/array/distributed_array.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { BlockCyclic, type Distribution, Replicated, Slab } from "../../src/distribution/mod.ts";
 import { CollectiveError, DistributionError, DTypeError, ShapeError, StateError } from "../../src/errors.ts";
+import { explain } from "../../src/linalg/pblas/explanation.ts";
 import {
   type Diagonal,
-  explain,
   geadd,
   hemm,
   her2k,

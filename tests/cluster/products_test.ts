@@ -96,6 +96,6 @@ clusterTest("diagonal and trace", (runtime) => {
     runtime,
     () => trace(vector),
     ShapeError,
-    "diagonal takes a matrix, not an array of shape [3]",
+    "trace takes a matrix, not an array of shape [3]",
   );
 });

@@ -186,8 +186,9 @@ clusterTest(
           const { problem } = request;
           const strategy = { ...hostStrategy(problem, "default")!, algorithm: "unheard_of", variant: exchange };
           const { communicator, threads } = runtime;
-          const multiplier = new Multiplier({ problem, strategy, communicator, scalapack: openScalapack(threads) });
-          return new HostPlan("nameless", runtime, request, strategy, multiplier);
+          const scalapack = openScalapack(threads);
+          const multiplier = new Multiplier({ problem, strategy, communicator, scalapack });
+          return new HostPlan("nameless", runtime, request, strategy, multiplier, scalapack.blas);
         },
       };
       using _registered = registerEngine(engine);

@@ -212,7 +212,7 @@ clusterTest("what does not fit says what would", (runtime) => {
   fails(
     () => a.assign(DistributedArray.zeros(runtime, [4, 2], Slab.X, { memory })),
     ShapeError,
-    "into has shape [4,3], but the result has [4,2]",
+    "the array has shape [4,3], but the result has [4,2]",
   );
   // Whether elements move does not matter.
   for (const distribution of [Slab.X, Slab.Y]) {
@@ -302,7 +302,7 @@ clusterTest("assign tells all ranks that the values were freed on one of them", 
     assertEquals(whole(a.assign(kept)), table(6, 4, () => 2), name);
     a.assign(1);
     if (runtime.rank === runtime.size - 1) kept.free();
-    const text = "DistributedArray.assign: operand 1 was freed";
+    const text = "DistributedArray.assign: the value was freed";
     assertThrowsEverywhere(runtime, () => a.assign(kept), StateError, text);
     assertEquals(whole(a), table(6, 4, () => 1), name);
   }

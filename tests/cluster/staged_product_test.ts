@@ -9,6 +9,7 @@ import {
   type DType,
   geadd,
   geluAuxShape,
+  initialize,
   LocalArray,
   Matmul,
   ProcessGrid,
@@ -130,6 +131,27 @@ function second(runtime: Runtime, object: Matmul): Pick<Counted, "agreements" | 
   const { agreements, planned, allocated } = count(runtime, () => void object.execute());
   return { agreements, planned, allocated };
 }
+
+clusterTest(
+  'a staged product with checks: "local": the second execution agrees on nothing, too',
+  SEVERAL,
+  (runtime) => {
+    const device = runtime.device.kind === "gpu" ? runtime.device.ordinal : "cpu";
+    runtime[Symbol.dispose]();
+    using local = initialize({ device, checks: "local" });
+    const [a, b, c] = [integers(23, 17, 1), integers(17, 29, 2), integers(23, 29, 3)];
+    for (const [at, bt, ct] of places(local)) {
+      const place = (matrix: typeof a, distribution: Distribution) =>
+        distribute(local, matrix, { distribution, dtype: "float32" });
+      const sum = place(c, ct);
+      using object = new Matmul(place(a, at), place(b, bt), { c: sum, beta: 1, inplace: true });
+      assertEquals(second(local, object), { agreements: 0, planned: 0, allocated: 0 });
+      const copies = object.algorithm.copies.join("; ");
+      assert(copies.includes("redistributed"), copies);
+      assertMatrix(sum, combine(2, product(a, b), 1, c), copies);
+    }
+  },
+);
 
 clusterTest(
   "an epilog that the host applies: the second execution agrees once, and allocates nothing",

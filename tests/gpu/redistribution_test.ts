@@ -7,6 +7,7 @@ import {
   DistributedArray,
   type Distribution,
   dtypes,
+  Graph,
   type Order,
   ProcessGrid,
   Redistribution,
@@ -188,6 +189,20 @@ gpuTest("Redistribution between GPUs tells how elements travel, and takes anothe
     ConfigurationError,
     'algorithm "direct_copies" does not serve these arrays on these ranks. Use "auto" or "peer_copies" or "packed_nccl".',
   );
+  using target = DistributedArray.zeros(runtime, [64, 48], Slab.Y, { dtype: "float32" });
+  using captured = new Redistribution(source, target);
+  captured.execute();
+  assertEquals(captured.algorithm.algorithm, "peer_copies");
+  using graph = Graph.capture(runtime, () => void captured.execute());
+  assertEquals(captured.algorithm.algorithm, "packed_nccl");
+  if (!isMock(runtime)) {
+    // The mock's NCCL is in no graph.
+    target.assign(0);
+    graph.launch();
+    assertEquals(target.maxAbsDifference(source), 0);
+  }
+  captured.execute();
+  assertEquals(captured.algorithm.algorithm, "peer_copies");
   const into = (from: Distribution, to: Distribution, order: Order = "C") => {
     const shape = [8 * runtime.size, 48];
     using array = DistributedArray.random(runtime, shape, from, { dtype: "float32", seed: 1 });

@@ -35,11 +35,8 @@ function findNeeded(): Set<string> {
   return needed;
 }
 
-/** Of what the registries name, the pages of engines: each stands for the folder that it is in. */
-const pages = ["linalg", "fft"].flatMap((room) => {
-  const registry = new URL(`src/${room}/engines/registry.ts`, root).href;
-  return imports.get(registry)!.filter((file) => /\/engines\/\w+\/[^/]+$/.test(file));
-});
+/** The pages of engines: each stands for the folder that it is in. */
+const pages = ["linalg", "fft"].flatMap((room) => imports.get(new URL(`src/${room}/engines/all.ts`, root).href)!);
 
 const folderOf = (page: string): string => page.slice(0, page.lastIndexOf("/") + 1);
 
@@ -63,7 +60,7 @@ Deno.test("src/files.ts names each file that mod.ts needs and that is no engine'
 Deno.test("mod.ts of an engine names each file of its folder that mod.ts of all needs", () => {
   assert(pages.length >= 6, pages.join());
   for (const page of pages) {
-    assert(page.endsWith("/mod.ts"), `the registry takes ${page}`);
+    assert(page.endsWith("/mod.ts"), `all.ts names ${page}`);
     assertNames(page, [...findNeeded()].filter((file) => file !== page && file.startsWith(folderOf(page))));
   }
 });

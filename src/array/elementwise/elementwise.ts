@@ -79,18 +79,21 @@ export function elementwise<A extends BaseArray>(
   expression: Expression,
   operands: readonly AnyOperand[],
   options: TargetOptions<A> | undefined,
-  words: TargetWords = INTO,
+  words: Words = WORDS,
 ): Made<A> {
-  return expressed(name, operands, options, () => ({ expression, numbers: [] }), words);
+  return expressed(name, operands, options, () => ({ expression, numbers: [], title: name }), words);
 }
 
-/** As {@linkcode elementwise}, of an expression, and further numbers as operands, that `express` finds in the agreement. */
+/**
+ * As {@linkcode elementwise}, of an expression, and further numbers as operands, that `express` finds in the agreement. Errors
+ * name its title, or else the operation of the expression.
+ */
 export function expressed<A extends BaseArray>(
   name: string,
   operands: readonly AnyOperand[],
   options: TargetOptions<A> | undefined,
-  express: () => { readonly expression: Expression; readonly numbers: readonly Scalar[] },
-  words: TargetWords = INTO,
+  express: () => { readonly expression: Expression; readonly numbers: readonly Scalar[]; readonly title?: string },
+  words: Words = WORDS,
 ): Made<A> {
   const runtime = runtimeOf(...operands);
   let held: Held | null = null;
@@ -106,11 +109,11 @@ export function expressed<A extends BaseArray>(
       throw new TypeError(`${name}: redistribute must be true or false, not ${describe(redistribute)}.`);
     }
     into = given.into;
-    const { expression, numbers } = express();
-    const aligned = alignOperands(name, runtime, [...operands, ...numbers], into, redistribute);
+    const { expression, numbers, title } = express();
+    const aligned = alignOperands(name, runtime, [...operands, ...numbers], into, redistribute, words);
     const { distribution, order, localShape, stream } = aligned;
     ({ parts, moves } = aligned);
-    const program = compile(expression, parts.map(typeOf), languageOf(stream));
+    const program = compile(expression, parts.map(typeOf), languageOf(stream), title);
     if (into === undefined) {
       const local = LocalArray.empty(program.dtype, localShape, order, stream);
       held = { runtime, local, distribution, order };
@@ -119,7 +122,7 @@ export function expressed<A extends BaseArray>(
         return () => {};
       };
     } else {
-      checkInto(name, into, program.dtype, words);
+      checkInto(name, into, program.dtype, words.refusal);
       const { local } = into;
       compute = () => writer(program, aligned, local);
     }
@@ -157,15 +160,16 @@ export function alignOperands(
   operands: readonly AnyOperand[],
   into?: BaseArray,
   redistribute = false,
+  words: Words = WORDS,
 ): Aligned {
-  operands.forEach((operand, i) => checkOperand(name, `operand ${i + 1}`, operand, runtime));
+  operands.forEach((operand, i) => checkOperand(name, words.operands?.[i] ?? `operand ${i + 1}`, operand, runtime));
   const arrays = operands.filter((operand): operand is BaseArray => operand instanceof BaseArray);
   if (arrays.length === 0) throw new TypeError(`${name} needs at least one DistributedArray among its operands.`);
   if (into !== undefined) checkTarget(name, into, runtime);
   checkTogether(name, into === undefined ? arrays : [...arrays, into]);
   const own = broadcastShapes(name, arrays.map((array) => array.shape));
   if (into !== undefined && !fitsInto(own, into.shape)) {
-    throw new ShapeError(`${name}: into has shape [${into.shape}], but the result has [${own}].`);
+    throw new ShapeError(`${name}: ${words.into} has shape [${into.shape}], but the result has [${own}].`);
   }
   const shape = into?.shape ?? own;
   const distribution = into?.distribution ??
@@ -243,7 +247,7 @@ export function checkOwnArray(name: string, what: string, array: BaseArray, runt
 }
 
 /** Refuse arrays some of which are in host memory, and some on GPUs: what travels between is said by the script. */
-function checkTogether(name: string, arrays: readonly BaseArray[]): void {
+export function checkTogether(name: string, arrays: readonly BaseArray[]): void {
   const [first, ...others] = arrays;
   const other = others.find(({ local }) => local.isOnDevice !== first.local.isOnDevice);
   if (other === undefined) return;
@@ -277,20 +281,42 @@ const INTO: TargetWords = (into, result) => ({
   advice: `Leave into out, and convert the result ${conversion(into, result)}`,
 });
 
-/** The words for a method that takes values into an array. */
-export const ASSIGNED: TargetWords = (into, result) => ({
-  target: "the array",
-  values: "the values are",
-  advice: `Convert them ${conversion(into, result)}`,
-});
+/** What a function's arguments are called in its errors. */
+export interface Words {
+  /** The operands; "operand 1", "operand 2" if left out. */
+  readonly operands?: readonly string[];
+  /** The target. */
+  readonly into: string;
+  /** A target that does not hold the result. */
+  readonly refusal: TargetWords;
+}
 
-/** The words for a function that changes an operand of this name. */
-export function changed(target: string): TargetWords {
-  return (_into, result) => ({
-    target,
+const WORDS: Words = { into: "into", refusal: INTO };
+
+/** The words of a function whose operands have names. */
+export function named(...operands: readonly string[]): Words {
+  return { ...WORDS, operands };
+}
+
+/** The words of a method that takes values into an array. */
+export const ASSIGNED: Words = {
+  operands: ["the value"],
+  into: "the array",
+  refusal: (into, result) => ({
+    target: "the array",
+    values: "the values are",
+    advice: `Convert them ${conversion(into, result)}`,
+  }),
+};
+
+/** The words of a function that changes the operand of the name `into`. */
+export function changed(into: string, operands: readonly string[]): Words {
+  const refusal: TargetWords = (_into, result) => ({
+    target: into,
     values: "the result is",
-    advice: `Convert ${target} with to({ dtype: "${result}" }) first`,
+    advice: `Convert ${into} with to({ dtype: "${result}" }) first`,
   });
+  return { operands, into, refusal };
 }
 
 /**

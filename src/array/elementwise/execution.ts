@@ -52,8 +52,8 @@ export function prepare(
 }
 
 /**
- * Get ready to move elements of float8 as the bytes that they are: infinities, on the way through float32, would become the
- * largest finite value. `null` if the program does something else.
+ * Get ready to move elements of float8 as the bytes that they are: the bits of a NaN would be lost on the way through float32.
+ * `null` if the program does something else.
  */
 function prepareByteCopy(program: ElementProgram, operands: readonly Part[], target: LocalArray): (() => void) | null {
   const { expression, language } = program;

@@ -13,8 +13,16 @@ import { type Operation, operationOf, OPERATIONS } from "./operations.ts";
 export type Expression =
   | { readonly kind: "operand"; readonly index: number }
   | { readonly kind: "cast"; readonly dtype: DType; readonly of: Expression }
-  | { readonly kind: "apply"; readonly name: OperationName; readonly of: readonly Expression[] }
+  | Application
   | { readonly kind: "formula"; readonly code: string; readonly of: readonly Expression[] };
+
+/** An operation of expressions; errors name the function that it is a part of, `title`, if it is one. */
+interface Application {
+  readonly kind: "apply";
+  readonly name: OperationName;
+  readonly of: readonly Expression[];
+  readonly title?: string;
+}
 
 /** What an operand is for the types: elements of a dtype, or a number of the script, which takes the dtype of others. */
 export type OperandType = { readonly dtype: DType } | { readonly scalar: Scalar };
@@ -27,6 +35,11 @@ export function operand(index: number): Expression {
 /** An operation of expressions. */
 export function apply(name: OperationName, ...of: readonly Expression[]): Expression {
   return { kind: "apply", name, of };
+}
+
+/** As {@linkcode apply}, in a function of another name. */
+function part(title: string, name: OperationName, ...of: readonly Expression[]): Expression {
+  return { kind: "apply", name, of, title };
 }
 
 /** A formula of float64 in a, b, c, d that is no operation of its own. */
@@ -50,7 +63,7 @@ const operations = Object.entries(OPERATIONS).map(([name, { arity }]): [string, 
 /** The elementwise functions by their names. */
 export const FUNCTIONS = {
   ...Object.fromEntries(operations),
-  clip: { arity: 3, of: (a, low, high) => apply("minimum", apply("maximum", a, low), high) },
+  clip: { arity: 3, of: (a, low, high) => part("clip", "minimum", part("clip", "maximum", a, low), high) },
 } as Readonly<Record<ElementwiseName, ElementwiseFunction>>;
 
 /** A function of operands 0, 1, … */
@@ -136,7 +149,8 @@ interface Value {
 type Typed = Value | { readonly index: number; readonly scalar: Scalar };
 
 /**
- * The dtype of an expression, and the code for one element.
+ * The dtype of an expression, and the code for one element. Errors name the function that was called, `title`, or else the
+ * operation.
  *
  * @throws {DTypeError} if an operation has no meaning for its operands.
  * @throws {RangeError} if a number of the script lies outside the range of the integers beside it.
@@ -145,6 +159,7 @@ export function compile(
   expression: Expression,
   operands: readonly OperandType[],
   language: Language = JAVASCRIPT,
+  title?: string,
 ): ElementProgram {
   const statements: string[] = [];
   const parameters: Parameter[] = [];
@@ -165,19 +180,20 @@ export function compile(
   const value = (typed: Typed, dtype: DType): Value =>
     "scalar" in typed ? parameter(typed.index, dtype) : { dtype, parts: widened(language, typed, dtype) };
 
-  const applyTo = (name: OperationName, given: readonly Typed[]): Value => {
-    if (isSquare(name, given)) return applyTo("square", [given[0]]);
+  const applyTo = (name: OperationName, given: readonly Typed[], own: string = name): Value => {
+    if (isSquare(name, given)) return applyTo("square", [given[0]], own);
     const operation = operationOf(name);
     const { conditions = 0 } = operation;
-    const common = commonDType(name, conditions === operation.arity ? given : given.slice(conditions));
+    const called = title ?? own;
+    const common = commonDType(called, conditions === operation.arity ? given : given.slice(conditions));
     const { compute, result } = operation.types(common);
     const truths = given.slice(0, conditions).map((typed) => {
-      if ("scalar" in typed) checkScalars(name, ownDType(typed), [typed]);
+      if ("scalar" in typed) checkScalars(called, ownDType(typed), [typed]);
       return truthOf(value(typed, ownDType(typed)));
     });
     const values = given.slice(conditions).map((typed) => value(typed, compute).parts);
     mayThrow ||= operation.mayThrow === true && dtypeInfo(compute).isInteger;
-    const formulas = formulasOf(name, operation, conditions === operation.arity ? "uint8" : compute);
+    const formulas = formulasOf(called, operation, conditions === operation.arity ? "uint8" : compute);
     const names = namesOf([...truths.map((truth) => [truth]), ...values]);
     const parts = formulas.map((formula) => {
       return store(language.wrap(withNames(formula, names), result));
@@ -196,7 +212,7 @@ export function compile(
   };
 
   const typedOf = (node: Expression): Typed => {
-    if (node.kind === "apply") return applyTo(node.name, node.of.map(visit));
+    if (node.kind === "apply") return applyTo(node.name, node.of.map(visit), node.title);
     if (node.kind === "cast") return value(visit(node.of), node.dtype);
     if (node.kind === "formula") {
       const names = namesOf(node.of.map((one) => value(visit(one), "float64").parts));
@@ -224,7 +240,7 @@ function ownDType(typed: Typed): DType {
 }
 
 /** The dtype that all operands are brought into; numbers of the script take that of the others. */
-function commonDType(name: OperationName, given: readonly Typed[]): DType {
+function commonDType(name: string, given: readonly Typed[]): DType {
   const dtypes = given.flatMap((typed) => "scalar" in typed ? [] : [typed.dtype]);
   if (dtypes.length === 0) {
     const common = given.map(ownDType).reduce(promote);
@@ -242,7 +258,7 @@ function commonDType(name: OperationName, given: readonly Typed[]): DType {
 }
 
 /** Refuse numbers of the script that a dtype does not hold. */
-function checkScalars(name: OperationName, dtype: DType, given: readonly Typed[]): void {
+function checkScalars(name: string, dtype: DType, given: readonly Typed[]): void {
   try {
     for (const typed of given) if ("scalar" in typed) promoteScalar(dtype, typed.scalar);
   } catch (error) {
@@ -250,13 +266,13 @@ function checkScalars(name: OperationName, dtype: DType, given: readonly Typed[]
   }
 }
 
-function withTitle(error: unknown, name: OperationName): unknown {
+function withTitle(error: unknown, name: string): unknown {
   if (error instanceof RangeError) return new RangeError(`${name}: ${error.message}`);
   return error instanceof DTypeError ? new DTypeError(`${name}: ${error.message}`) : error;
 }
 
 /** The formulas of an operation for a dtype: one for each part of the result. */
-function formulasOf(name: OperationName, operation: Operation, dtype: DType): readonly string[] {
+function formulasOf(name: string, operation: Operation, dtype: DType): readonly string[] {
   const { isComplex, isInteger } = dtypeInfo(dtype);
   const formula = isComplex
     ? operation.complex

@@ -93,8 +93,8 @@ export function numbersOf(program: ElementProgram, scalars: readonly (Scalar | n
     const value = scalars[index]!;
     if (dtype === "int64") return [toBigInt(value)];
     const number = typeof value === "bigint" ? Number(value) : value;
-    // What float8 does not hold would become its largest number.
-    if (isNarrowFloat(dtype) && Math.abs(number as number) > (roundedTo(dtype, Infinity) as number)) {
+    // Finite numbers that float8 does not hold would become its largest one.
+    if (isNarrowFloat(dtype) && Math.abs(number as number) > (roundedTo(dtype, Number.MAX_VALUE) as number)) {
       return [number as number];
     }
     const stored = roundedTo(dtype, number);

@@ -6,7 +6,7 @@
 import type { DType, Scalar } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
 import { loadScalar } from "../../dtype/scalar.ts";
-import { describe, readOptions } from "../../options.ts";
+import { describe, keysOf, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { BaseArray, type Held, runtimeOf } from "../base_array.ts";
 import { LocalArray } from "../local_array.ts";
@@ -24,7 +24,7 @@ export function zip(
   const runtime = runtimeOf(one);
   let held!: Held;
   agree(runtime, "DistributedArray.zip", () => {
-    const { dtype } = readOptions("the options of zip", options, ["dtype"]);
+    const { dtype } = readOptions("the options of zip", options, keysOf<typeof options>({ dtype: true }));
     if (typeof combine !== "function") {
       throw new TypeError(`zip takes a function (value, other, i, j) => value, not ${describe(combine)}.`);
     }

@@ -13,7 +13,7 @@ import { agree } from "../../runtime/agreement.ts";
 import { autotune, type Tuning } from "../../runtime/autotune.ts";
 import { CollectiveOperation } from "../../runtime/operation.ts";
 import { checkAlive, checkArray, checkTarget, runtimeOf } from "../base_array.ts";
-import { largestOfAll } from "../difference.ts";
+import { largestOfAll } from "../extremes.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { explainPlan } from "../explanation.ts";
 import { predictOnGpu } from "../gpu_model.ts";
@@ -219,7 +219,7 @@ export class Redistribution<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * How it runs.
+   * How it runs; once an execution was captured in a CUDA graph, how that one does: between GPUs by NCCL.
    *
    * @throws {StateError} after `free`, or without an array.
    */

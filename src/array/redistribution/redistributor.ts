@@ -80,6 +80,8 @@ export class Redistributor {
   readonly #copies: LocalArray[] = [];
   /** What was prepared last for arrays that stay. */
   #kept: Kept | null = null;
+  /** Whether the last move was captured in a graph. */
+  #isCaptured = false;
 
   /**
    * Plan this rank's part. Local. Redistributions of one owner may share the memory for packed blocks on the GPU; it is
@@ -127,7 +129,10 @@ export class Redistributor {
       copied;
   }
 
-  /** How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. */
+  /**
+   * How the elements of such parts travel, once {@linkcode open} was called; a new target is `null`. `order` is the source's. If
+   * the last move was captured in a graph, it is how that one goes.
+   */
   algorithmFor(
     source: Pick<LocalArray, "dtype" | "isOnDevice">,
     target: LocalArray | null,
@@ -141,7 +146,7 @@ export class Redistributor {
         ? "direct_copies"
         : "shared_window";
     }
-    if (!this.#deviceChannels()) return "packed_nccl";
+    if (this.#isCaptured || !this.#deviceChannels()) return "packed_nccl";
     return this.goesStraight(target, order) ? "direct_copies" : "peer_copies";
   }
 
@@ -386,7 +391,8 @@ export class Redistributor {
 
   /** `null` if it is not known yet how. A graph replays NCCL's calls, but no marks, which grow. */
   #prepareOnDevice(source: LocalArray, target: LocalArray, order: Order): (() => void) | null {
-    const channels = this.#runtime.stream!.isCapturing ? null : this.#deviceChannels();
+    this.#isCaptured = this.#runtime.stream!.isCapturing;
+    const channels = this.#isCaptured ? null : this.#deviceChannels();
     if (channels === undefined) return null;
     if (channels === null) return this.#counted("by NCCL", this.#gpu.prepare(source, target, order));
     const isDirect = this.goesStraight(target, order);

@@ -7,7 +7,7 @@ import { isWhole } from "../../distribution/dimensions.ts";
 import { Slab } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import type { SumOf } from "../../dtype/element_types.ts";
-import { readOptions } from "../../options.ts";
+import { keysOf, readOptions } from "../../options.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
 import type { DistributedArray } from "../distributed_array.ts";
@@ -42,7 +42,7 @@ export function cumulativeSum<D extends DType>(
   let axis!: number;
   agree(runtime, "cumulativeSum", () => {
     checkArray(array, "cumulativeSum: the array");
-    const given = readOptions("the options of cumulativeSum", options, ["axis"]);
+    const given = readOptions("the options of cumulativeSum", options, keysOf<typeof options>({ axis: true }));
     const dimensions = array.shape.length;
     axis = checkAxis(given.axis === undefined && dimensions === 1 ? 0 : given.axis, dimensions);
     return { ...factsOf(array), axis };

@@ -10,7 +10,7 @@ import { ShapeError } from "../../errors.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
-import { elementwise } from "../elementwise/elementwise.ts";
+import { elementwise, named } from "../elementwise/elementwise.ts";
 import { apply, cast, operand } from "../elementwise/expression.ts";
 
 /** The type in which products of elements of narrow types are exact, as sums are; if `isWide` those of 32 bits as well. */
@@ -33,7 +33,7 @@ export function productsOf(
   const dtype = productType(promote(a.dtype, b.dtype), isWide);
   const [left, right] = [operand(0), operand(1)].map((of) => cast(dtype, of));
   const expression = apply("multiply", isConjugated ? apply("conj", left) : left, right);
-  return DistributedArray.of(elementwise(name, expression, [a, b], {}));
+  return DistributedArray.of(elementwise(name, expression, [a, b], {}, named("a", "b")));
 }
 
 /** The sum of the products of two arrays of one shape. Collective. */

@@ -8,13 +8,13 @@ import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
 import type { ElementOf, FloatOf, Promoted, RealOf, SumOf } from "../../dtype/element_types.ts";
 import { DistributionError, ShapeError } from "../../errors.ts";
-import { checkBoolean, describe, readOptions } from "../../options.ts";
+import { checkBoolean, describe, keysOf, readOptions } from "../../options.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
+import type { Runtime } from "../../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray, type Operand } from "../distributed_array.ts";
-import { changed, checkOwnArray, elementwise } from "../elementwise/elementwise.ts";
-import { apply, operand } from "../elementwise/expression.ts";
-import { multiply } from "../elementwise/functions.ts";
+import { changed, checkOwnArray, checkTogether, elementwise, named } from "../elementwise/elementwise.ts";
+import { applied, apply, operand } from "../elementwise/expression.ts";
 import { LocalArray } from "../local_array.ts";
 import { productsOf, sumOfPairs } from "./pair_products.ts";
 import { checkAxis } from "./plan.ts";
@@ -83,8 +83,9 @@ export function axpy<D extends DType>(
   y: DistributedArray<D>,
 ): DistributedArray<D> {
   const expression = apply("add", apply("multiply", operand(0), operand(1)), operand(2));
+  const words = changed("y", ["alpha", "x", "y"]);
   agree(runtimeOf(x, y), "axpy", () => checkArray(y, "axpy: y"));
-  return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }, changed("y")));
+  return DistributedArray.of(elementwise("axpy", expression, [alpha, x, y], { into: y }, words));
 }
 
 /**
@@ -101,8 +102,8 @@ export function axpy<D extends DType>(
  */
 export function scale<D extends DType>(array: DistributedArray<D>, factor: Operand): DistributedArray<D> {
   agree(runtimeOf(array), "scale", () => checkArray(array, "scale: the array"));
-  const expression = apply("multiply", operand(0), operand(1));
-  return DistributedArray.of(elementwise("scale", expression, [array, factor], { into: array }, changed("the array")));
+  const words = changed("the array", ["the array", "the factor"]);
+  return DistributedArray.of(elementwise("scale", applied("multiply"), [array, factor], { into: array }, words));
 }
 
 /**
@@ -127,19 +128,40 @@ export function outer<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): DistributedArray<Promoted<A, B>> {
-  agree(runtimeOf(a, b), "outer", () => {
-    checkArray(a, "outer: a");
-    checkArray(b, "outer: b");
+  const runtime = runtimeOf(a, b);
+  agree(runtime, "outer", () => {
+    checkFactors("outer", a, b, runtime);
     if (a.shape.length !== 1 || b.shape.length !== 1) {
       throw new ShapeError(`outer takes two vectors, not arrays of shapes [${a.shape}] and [${b.shape}]. Use reshape.`);
     }
-    if (a.runtime.size === 1 || a.distribution.isReplicated || b.distribution.isReplicated) return;
-    throw new DistributionError(
-      `outer: a is distributed as ${a.distribution} and b as ${b.distribution}, and each rank needs all of one. Pass ` +
-        "b.redistribute(Replicated).",
-    );
+    checkOneWhole("outer", a, b);
   });
-  return multiply(expandDims(a, 1), expandDims(b, 0));
+  return pairProducts("outer", expandDims(a, 1), expandDims(b, 0));
+}
+
+function checkFactors(name: string, a: DistributedArray, b: DistributedArray, runtime: Runtime): void {
+  checkArray(a, `${name}: a`);
+  checkArray(b, `${name}: b`);
+  checkOwnArray(name, "b", b, runtime);
+  checkTogether(name, [a, b]);
+}
+
+/** Refuse factors of all pairs of elements of which ranks would lack some. */
+function checkOneWhole(name: string, a: DistributedArray, b: DistributedArray): void {
+  if (a.runtime.size === 1 || a.distribution.isReplicated || b.distribution.isReplicated) return;
+  throw new DistributionError(
+    `${name}: a is distributed as ${a.distribution} and b as ${b.distribution}, and each rank needs all of one. Pass ` +
+      "b.redistribute(Replicated).",
+  );
+}
+
+/** The products of arrays that fit together, for a function of this name. */
+function pairProducts<A extends DType, B extends DType>(
+  name: string,
+  a: DistributedArray<A>,
+  b: DistributedArray<B>,
+): DistributedArray<Promoted<A, B>> {
+  return DistributedArray.of(elementwise(name, applied("multiply"), [a, b], undefined, named("a", "b")));
 }
 
 /**
@@ -169,7 +191,7 @@ export function vecdot<A extends DType, B extends DType>(
         "vecdot of two vectors would leave no dimension. Take vdot(a, b), which returns the number.",
       );
     }
-    ({ axis = -1 } = readOptions("the options of vecdot", options, ["axis"]));
+    ({ axis = -1 } = readOptions("the options of vecdot", options, keysOf<typeof options>({ axis: true })));
     return { axis: checkAxis(axis, Math.max(a.shape.length, b.shape.length)) };
   });
   using products = productsOf("vecdot", a, b, true);
@@ -200,17 +222,20 @@ export function kron<A extends DType, B extends DType>(
   a: DistributedArray<A>,
   b: DistributedArray<B>,
 ): DistributedArray<Promoted<A, B>> {
-  agree(runtimeOf(a, b), "kron", () => {
-    checkArray(a, "kron: a");
-    checkArray(b, "kron: b");
-    if (a.shape.length === b.shape.length) return { a: a.shape, b: b.shape };
-    throw new ShapeError(
-      `kron takes arrays of as many dimensions, not of shapes [${a.shape}] and [${b.shape}]. Use expandDims.`,
-    );
+  const runtime = runtimeOf(a, b);
+  agree(runtime, "kron", () => {
+    checkFactors("kron", a, b, runtime);
+    if (a.shape.length !== b.shape.length) {
+      throw new ShapeError(
+        `kron takes arrays of as many dimensions, not of shapes [${a.shape}] and [${b.shape}]. Use expandDims.`,
+      );
+    }
+    checkOneWhole("kron", a, b);
+    return { a: a.shape, b: b.shape };
   });
   const spread = <D extends DType>(array: DistributedArray<D>, first: 0 | 1) =>
     array.shape.reduce((wide, _, d) => expandDims(wide, 2 * d + first), array);
-  using products = multiply(spread(a, 1), spread(b, 0));
+  using products = pairProducts("kron", spread(a, 1), spread(b, 0));
   return reshape(products, a.shape.map((extent, d) => extent * b.shape[d]));
 }
 
@@ -230,14 +255,19 @@ export function kron<A extends DType, B extends DType>(
  * ```
  */
 export function diagonal<D extends DType>(matrix: DistributedArray<D>): DistributedArray<D> {
+  return diagonalOf("diagonal", matrix);
+}
+
+/** As {@linkcode diagonal}, for a function of this name. */
+function diagonalOf<D extends DType>(name: string, matrix: DistributedArray<D>): DistributedArray<D> {
   const runtime = runtimeOf(matrix);
   let local!: LocalArray<D>;
   let words!: Int32Array<ArrayBuffer>;
-  agree(runtime, "diagonal", () => {
-    checkArray(matrix, "diagonal: the matrix");
-    checkOwnArray("diagonal", "the matrix", matrix, runtime);
+  agree(runtime, name, () => {
+    checkArray(matrix, `${name}: the matrix`);
+    checkOwnArray(name, "the matrix", matrix, runtime);
     const { shape, dtype, distribution } = matrix;
-    if (shape.length !== 2) throw new ShapeError(`diagonal takes a matrix, not an array of shape ${describe(shape)}.`);
+    if (shape.length !== 2) throw new ShapeError(`${name} takes a matrix, not an array of shape ${describe(shape)}.`);
     const { itemSize } = dtypeInfo(dtype);
     const count = Math.min(shape[0], shape[1]);
     const memory = LocalArray.zeros(dtype, [Math.ceil(count * itemSize / 8) * 8 / itemSize]);
@@ -257,7 +287,7 @@ export function diagonal<D extends DType>(matrix: DistributedArray<D>): Distribu
   // One rank has each element, and zeros are everywhere else: the bits add up to themselves.
   if (!matrix.distribution.isReplicated) runtime.communicator.allReduce(words, { into: words });
   const isOnDevice = matrix.local.isOnDevice;
-  const part = isOnDevice ? makeOnAll(runtime, "diagonal", () => local.toDevice(runtime.stream!)) : local;
+  const part = isOnDevice ? makeOnAll(runtime, name, () => local.toDevice(runtime.stream!)) : local;
   return DistributedArray.wrap(runtime, part, Replicated.bind([local.size], runtime.size), "C");
 }
 
@@ -276,7 +306,7 @@ export function diagonal<D extends DType>(matrix: DistributedArray<D>): Distribu
  * ```
  */
 export function trace<D extends DType>(matrix: DistributedArray<D>): ElementOf<D> {
-  using elements = diagonal(matrix);
+  using elements = diagonalOf("trace", matrix);
   return elements.sum();
 }
 
@@ -292,6 +322,8 @@ export interface MatrixNormOptions {
   /** Whether these dimensions stay, with extent 1. Needs `axis`. */
   keepDims?: boolean;
 }
+
+const MATRIX_NORM_KEYS = keysOf<MatrixNormOptions>({ ord: true, axis: true, keepDims: true });
 
 /**
  * The norm of a matrix as one, or with `axis` of each matrix in an array of more dimensions; the method `norm` is that of
@@ -322,7 +354,7 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
   agree(runtimeOf(array), "matrixNorm", () => {
     checkArray(array, "matrixNorm: the array");
     const { shape } = array;
-    const given = readOptions("the options of matrixNorm", options, ["ord", "axis", "keepDims"]);
+    const given = readOptions("the options of matrixNorm", options, MATRIX_NORM_KEYS);
     ({ ord = "fro", keepDims = false } = given);
     if (ord !== "fro" && ord !== 1 && ord !== Infinity) {
       const why = ord === 2 ? " That norm, the largest singular value, is not computed here." : "";
@@ -338,11 +370,18 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
         `matrixNorm takes a matrix, not an array of shape [${shape}]. Name rows and columns by axis.`,
       );
     }
+    const [, across] = directionsOf(ord, axes);
+    if (ord !== "fro" && shape[across] === 0) {
+      throw new ShapeError(
+        `matrixNorm: matrices without ${ord === 1 ? "columns" : "rows"}, as in an array of shape [${shape}], have no ` +
+          `largest sum. Take ord "fro", or an array with elements.`,
+      );
+    }
     return { ord, axes, keepDims };
   });
   const place = axes as number[] | null;
   if (ord === "fro") return place === null ? array.norm() : array.norm({ axis: place, keepDims });
-  const [along, across] = ord === 1 ? place ?? [0, 1] : (place ?? [0, 1]).toReversed();
+  const [along, across] = directionsOf(ord, place);
   const { isComplex, real } = dtypeInfo(array.dtype);
   // A number is not rounded to a narrow dtype, nor what it is the largest of.
   const memory = array.local.isOnDevice ? "device" : "host";
@@ -353,6 +392,12 @@ export function matrixNorm(array: DistributedArray, options: MatrixNormOptions =
   if (place === null) return sums.max();
   using most = sums.max({ axis: across, keepDims: true });
   return (keepDims ? most : squeeze(most, place)).copy();
+}
+
+/** The dimension along which magnitudes are added, and that of the sums of which the largest is taken. */
+function directionsOf(ord: "fro" | number, axes: readonly number[] | null): readonly number[] {
+  const [rows, columns] = axes ?? [0, 1];
+  return ord === Infinity ? [columns, rows] : [rows, columns];
 }
 
 function checkMatrixAxes(given: unknown, shape: readonly number[], keepDims: boolean): number[] {

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { fromFloat64, fromHeld } from "../../dtype/conversion.ts";
+import { fromFloat64 } from "../../dtype/conversion.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import { DTypeError, ShapeError } from "../../errors.ts";
@@ -530,16 +530,14 @@ export function extreme(op: "max" | "min", array: BaseArray, options?: AxisOptio
     return extremeMemory(array.dtype, plan);
   }, (prepared) => {
     const { plan, local, shape, dtype, memory } = prepared;
-    // Kernels make infinities of float8_e5m2 the largest finite number.
-    const isOnHost = dtype === "int64" || dtype === "float8_e5m2";
-    const quick = isOnHost ? null : extremesOnDevice(plan, X, [local], shape, op);
+    const quick = dtype === "int64" ? null : extremesOnDevice(plan, X, [local], shape, op);
     if (quick !== null) return finishedOnDevice(prepared, withNumber("add", quick, 0)) as Reduced<number>;
     const found = extremesOf(prepared, op, prepared.made);
     if (!(found instanceof Float64Array)) return finishedBig(prepared, found);
     // 0 and -0 are equal: which one was met depends on the number of ranks.
     for (let i = 0; i < found.length; i++) found[i] += 0;
     if (plan.result === null) return found[0];
-    return resultOf(plan, dtype, memory, (target) => fromHeld(dtype, found, target.data));
+    return resultOf(plan, dtype, memory, (target) => fromFloat64(dtype, found, target.data));
   });
 }
 

@@ -12,6 +12,7 @@ import type { Accumulation, Elements, Part } from "../elementwise/loops.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { apply, cast, type Expression, operand } from "../elementwise/expression.ts";
 import { roundedSum } from "../elementwise/rounded_sum.ts";
+import { combineExtremes } from "../extremes.ts";
 import { sizeOfShape } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { ANY, cuttingAndMeasuring, reachOf, type Sizes, sizesOf } from "./device_slices.ts";
@@ -80,11 +81,7 @@ export function largest(local: LocalArray): number {
   return Math.max(0, most[0]);
 }
 
-/**
- * What all ranks have of extremes. Collective, unless each rank has all.
- *
- * MPI does not promise that a NaN gets through a comparison of floats: their bits are compared, as integers in the same order.
- */
+/** What all ranks have of extremes. Collective, unless each rank has all. */
 export function extremesOfAll(
   plan: ReductionPlan,
   op: "max" | "min",
@@ -92,31 +89,7 @@ export function extremesOfAll(
   whole: Float64Array<ArrayBuffer>,
 ): Float64Array<ArrayBuffer> {
   whole.fill(op === "max" ? -Infinity : Infinity);
-  return together(plan, own, whole, (all) => {
-    const integers = new BigInt64Array(all.buffer, all.byteOffset, all.length);
-    const halves = new Int32Array(all.buffer, all.byteOffset, 2 * all.length);
-    for (let i = 0; i < all.length; i++) {
-      if (all[i] === all[i]) continue;
-      halves[2 * i] = 0;
-      halves[2 * i + 1] = op === "max" ? POSITIVE_NAN : NEGATIVE_NAN;
-    }
-    turnNegative(halves);
-    plan.runtime.communicator.allReduce(integers, { op, into: integers });
-    turnNegative(halves);
-  });
-}
-
-/** Upper halves of NaNs: above Infinity, and below -Infinity. */
-const POSITIVE_NAN = 0x7ff80000;
-const NEGATIVE_NAN = 0xfff80000 | 0;
-
-/** From the bits of floats to integers in their order, and back: the lower bits of negative ones count the other way. */
-function turnNegative(halves: Int32Array): void {
-  for (let i = 0; i < halves.length; i += 2) {
-    if (halves[i + 1] >= 0) continue;
-    halves[i] = ~halves[i];
-    halves[i + 1] ^= 0x7fffffff;
-  }
+  return together(plan, own, whole, (all) => combineExtremes(plan.runtime.communicator, op, all));
 }
 
 /** What may be known of a sum beforehand. */

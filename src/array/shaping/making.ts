@@ -10,8 +10,21 @@ import { describe } from "../../options.ts";
 import { agreeWith, type Runtime } from "../../runtime/runtime.ts";
 import { checkShape } from "../layout.ts";
 import { DistributedArray } from "../distributed_array.ts";
+import { generate } from "../new_array.ts";
 import type { ArrayOptions } from "../new_part.ts";
 import type { ElementFunction, LinearForm } from "../traverse.ts";
+
+/** As `DistributedArray.generate`, for a function of this name. */
+function made<D extends DType>(
+  name: string,
+  runtime: Runtime,
+  shape: readonly number[],
+  distribution: Distribution,
+  value: ElementFunction | LinearForm,
+  options: ArrayOptions<D>,
+): DistributedArray<D> {
+  return DistributedArray.of<D>({ held: generate(runtime, name, shape, distribution, value, options) });
+}
 
 /**
  * An array of the values that a function gives for each global index: `DistributedArray.generate`, which tells more.
@@ -33,7 +46,7 @@ export function fromFunction<D extends DType = "float64">(
   value: ElementFunction | LinearForm,
   options: ArrayOptions<D> = {},
 ): DistributedArray<D> {
-  return DistributedArray.generate(runtime, shape, distribution, value, options);
+  return made("fromFunction", runtime, shape, distribution, value, options);
 }
 
 /**
@@ -63,7 +76,7 @@ export function eye<D extends DType = "float64">(
     }
     return { shape };
   });
-  return DistributedArray.generate(runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);
+  return made("eye", runtime, shape, distribution, (i, j) => i === j ? 1 : 0, options);
 }
 
 function checkNumbers(numbers: Record<string, unknown>): void {
@@ -109,7 +122,7 @@ export function arange<D extends DType = "float64">(
     return { start, stop, step };
   });
   const count = countOf();
-  return DistributedArray.generate(runtime, [count], distribution, { factors: [step], offset: start }, options);
+  return made("arange", runtime, [count], distribution, { factors: [step], offset: start }, options);
 }
 
 /**
@@ -142,5 +155,5 @@ export function linspace<D extends DType = "float64">(
     return { start, stop, count };
   });
   const value = (i: number) => i === count - 1 && count > 1 ? stop : start + i * ((stop - start) / (count - 1 || 1));
-  return DistributedArray.generate(runtime, [count], distribution, value, options);
+  return made("linspace", runtime, [count], distribution, value, options);
 }

@@ -10,11 +10,12 @@ import type { DType } from "../../dtype/dtype.ts";
 import type { Promoted } from "../../dtype/element_types.ts";
 import { promote } from "../../dtype/promotion.ts";
 import { ShapeError } from "../../errors.ts";
-import { describe, readList, readOptions } from "../../options.ts";
+import { describe, keysOf, readList, readOptions } from "../../options.ts";
 import { agree } from "../../runtime/agreement.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { broadcastShapes, resultDistribution } from "../elementwise/broadcast.ts";
+import { checkOwnArray, checkTogether } from "../elementwise/elementwise.ts";
 import { positive } from "../elementwise/functions.ts";
 import { checkShape, sizeOfShape, stridesOf } from "../layout.ts";
 import { checkAxes, checkAxis } from "../reductions/plan.ts";
@@ -31,10 +32,13 @@ export interface JoinOptions extends PlacedOptions {
   axis?: number;
 }
 
+const PLACED_KEYS = keysOf<PlacedOptions>({ distribution: true });
+const JOIN_KEYS = keysOf<JoinOptions>({ axis: true, distribution: true });
+
 /** Agree on a call about an array, by what `check` returns. */
 function agreeOnCall(name: string, array: DistributedArray, check: () => Record<string, unknown>): void {
   agree(runtimeOf(array), name, () => {
-    checkArray(array, "The array");
+    checkArray(array, `${name}: the array`);
     const { shape, dtype, distribution, order } = array;
     return { shape, dtype, distribution: String(distribution), order, ...check() };
   });
@@ -174,7 +178,7 @@ export function reshape<D extends DType>(
     const { distribution = array.distribution.isReplicated ? Replicated : Slab.X } = readOptions(
       "the options of reshape",
       options,
-      ["distribution"],
+      PLACED_KEYS,
     );
     extents = fullShape(shape, array.size);
     to = bindTo(distribution, extents, array.runtime.size, "the reshaped array");
@@ -258,13 +262,18 @@ function agreeOnAll(
 ): readonly DistributedArray[] {
   const list = readList(arrays);
   const all = list.items ?? [];
-  agree(runtimeOf(...all), name, () => {
+  const runtime = runtimeOf(...all);
+  agree(runtime, name, () => {
     list.check();
     if (all.length === 0) {
       throw new TypeError(`${name} takes a list of arrays, one at least, not ${describe(arrays)}.`);
     }
-    all.forEach((array, i) => checkArray(array, `Array ${i}`));
-    const given = readOptions<JoinOptions>(`the options of ${name}`, options, ["axis", "distribution"]);
+    all.forEach((array, i) => {
+      checkArray(array, `${name}: array ${i}`);
+      checkOwnArray(name, `array ${i}`, array, runtime);
+    });
+    checkTogether(name, all);
+    const given = readOptions<JoinOptions>(`the options of ${name}`, options, JOIN_KEYS);
     const facts = all.map(({ shape, dtype, distribution }) => ({ shape, dtype, distribution: String(distribution) }));
     return { arrays: facts, ...check(all, given) };
   });
@@ -292,11 +301,20 @@ export function concatenate<D extends DType>(
   arrays: readonly DistributedArray<D>[],
   options?: JoinOptions,
 ): DistributedArray<Promoted<D, D>> {
+  return joined("concatenate", arrays, options);
+}
+
+/** As {@linkcode concatenate}, for a function of this name. */
+function joined<D extends DType>(
+  name: string,
+  arrays: readonly DistributedArray<D>[],
+  options?: JoinOptions,
+): DistributedArray<Promoted<D, D>> {
   let axis!: number;
   let shape!: readonly number[];
   let dtype!: Promoted<D, D>;
   let to!: Distribution;
-  const all = agreeOnAll("concatenate", arrays, options, (all, given) => {
+  const all = agreeOnAll(name, arrays, options, (all, given) => {
     const [first] = all;
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length);
     for (const other of all) {
@@ -304,7 +322,7 @@ export function concatenate<D extends DType>(
         other.shape.every((extent, d) => d === axis || extent === first.shape[d]);
       if (isAlike) continue;
       throw new ShapeError(
-        `concatenate: arrays of shapes [${first.shape}] and [${other.shape}] differ beside dimension ${axis}.`,
+        `${name}: arrays of shapes [${first.shape}] and [${other.shape}] differ beside dimension ${axis}.`,
       );
     }
     shape = first.shape.with(axis, all.reduce((sum, other) => sum + other.shape[axis], 0));
@@ -348,9 +366,10 @@ export function stack<D extends DType>(
 ): DistributedArray<Promoted<D, D>> {
   let axis!: number;
   let place: PlacedOptions = {};
-  const all = agreeOnAll("stack", arrays, options, ([first], given) => {
+  const all = agreeOnAll("stack", arrays, options, (list, given) => {
+    const [first] = list;
     axis = checkAxis(given.axis === undefined ? 0 : given.axis, first.shape.length + 1);
-    const other = arrays.find(({ shape }) => shape.join() !== first.shape.join());
+    const other = list.find(({ shape }) => shape.join() !== first.shape.join());
     if (other !== undefined) {
       throw new ShapeError(
         `stack: the arrays must have one shape; they have [${first.shape}] and [${other.shape}]. ` +
@@ -360,7 +379,7 @@ export function stack<D extends DType>(
     if (given.distribution !== undefined) place = { distribution: given.distribution };
     return { axis };
   });
-  return concatenate(all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...place, axis });
+  return joined("stack", all.map((array) => expandDims(array as DistributedArray<D>, axis)), { ...place, axis });
 }
 
 /**

@@ -14,7 +14,7 @@ import type { FFTDirection, FFTProblem } from "../problem.ts";
 export interface FFTReport {
   /** The engine's name. */
   readonly engine: string;
-  /** The algorithm: `local`, `transpose`, `four_step` or `gather`; of cuFFTMp `slabs` or `boxes`. */
+  /** The algorithm, one of the engine's. */
   readonly algorithm: string;
   /** Where the array is on the way, and what is transformed there. */
   readonly variant: string;

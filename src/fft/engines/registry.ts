@@ -5,31 +5,26 @@
  */
 import { ConfigurationError } from "../../errors.ts";
 import { checkName } from "../../options.ts";
-import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
+import { algorithmsOf, enginesNamed, inOrder } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { FFTProblem } from "../problem.ts";
+import * as all from "./all.ts";
 import type { FFTEngine, FFTPlace } from "./engine.ts";
-import { cufftEngine } from "./cufft/mod.ts";
-import { cufftMpEngine } from "./cufftmp/mod.ts";
-import { fftwEngine } from "./fftw/mod.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
-/** The engines of this library: a new one is added here. `auto` takes the first for a device, unless another one leads. */
-export const FFT_ENGINES = [fftwEngine, cufftEngine, cufftMpEngine] as const;
+/** The engines of this library, which `all.ts` lists. `auto` takes the first for a device, unless another one leads. */
+export const FFT_ENGINES: readonly FFTEngine[] = inOrder<FFTEngine>(Object.values(all));
 
 /** The engines by name; `auto` takes one for the runtime's device. */
 export type FFTEngineName =
   | "auto"
-  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["name"];
+  | (typeof import("./all.ts"))[keyof typeof import("./all.ts")]["name"];
 
 /** The algorithms of all engines; `default` lets the engine choose. */
 export type FFTAlgorithmName =
   | "default"
-  | (typeof import("./registry.ts"))["FFT_ENGINES"][number]["algorithms"][number];
-
-/** The engines as any of them. */
-const engines: readonly FFTEngine[] = FFT_ENGINES;
+  | (typeof import("./all.ts"))[keyof typeof import("./all.ts")]["algorithms"][number];
 
 /**
  * The engine that was asked for, or the first for the runtime's device; throws as {@linkcode enginesNamed} does. For
@@ -40,7 +35,7 @@ export function chooseFFTEngine(
   engine?: string,
   task?: { readonly problem: FFTProblem; readonly place: FFTPlace },
 ): FFTEngine {
-  const named = enginesNamed(engines, runtime, engine, "transforms");
+  const named = enginesNamed(FFT_ENGINES, runtime, engine, "transforms");
   if (named.length === 1 || task === undefined) return named[0];
   const { problem, place } = task;
   return named.find((each) => each.leads?.(problem, place) && isAble(each, runtime, problem)) ?? named[0];
@@ -48,7 +43,7 @@ export function chooseFFTEngine(
 
 /** The engines that could run a problem on this rank: of a name, or for `auto` all that are there. Local. */
 export function ableEngines(runtime: Runtime, problem: FFTProblem, engine?: string): readonly FFTEngine[] {
-  return enginesNamed(engines, runtime, engine, "transforms").filter((each) => isAble(each, runtime, problem));
+  return enginesNamed(FFT_ENGINES, runtime, engine, "transforms").filter((each) => isAble(each, runtime, problem));
 }
 
 function isAble(engine: FFTEngine, runtime: Runtime, problem: FFTProblem): boolean {
@@ -68,7 +63,7 @@ function isAble(engine: FFTEngine, runtime: Runtime, problem: FFTProblem): boole
 export function checkEngine(engine: FFTEngine, problem: FFTProblem): void {
   const reason = engine.refusal(problem);
   if (reason === null) return;
-  const others = engines.filter((other) => other.device === engine.device && other.refusal(problem) === null);
+  const others = FFT_ENGINES.filter((other) => other.device === engine.device && other.refusal(problem) === null);
   const way = others.length > 0
     ? `Leave engine out, or pass ${others.map(({ name }) => `"${name}"`).join(" or ")}`
     : `Convert the operand: to({ dtype: "${problem.type === "r2c" ? "float32" : "complex64"}" })`;
@@ -82,7 +77,7 @@ export function checkEngine(engine: FFTEngine, problem: FFTProblem): void {
  * @throws {ConfigurationError} naming those that can
  */
 export function checkAlgorithm(engine: FFTEngine, problem: FFTProblem, algorithm: string = "default"): void {
-  checkName("algorithm", algorithm, algorithmsOf(engines));
+  checkName("algorithm", algorithm, algorithmsOf(FFT_ENGINES));
   const able = engine.algorithmsFor(problem);
   if (algorithm === "default" || able.includes(algorithm)) return;
   throw new ConfigurationError(

@@ -71,7 +71,7 @@ __device__ int encode(double value, Format f) {
   i64 bits = __double_as_longlong(value);
   int sign = bits < 0 ? f.signBit : 0;
   if (isnan(value)) return f.signBit == 0x8000 ? sign | f.nan : f.nan;
-  if (isinf(value)) return sign | f.overflow;
+  if (isinf(value)) return sign | (f.infinity < 0 ? f.overflow : f.infinity);
   int exponent = (int)((bits >> 52) & 0x7ff) - 1023;
   if (exponent < 1 - f.bias) exponent = 1 - f.bias;
   int steps = (int)rint(fabs(value) * powerOfTwo(f.mantissaBits - exponent));

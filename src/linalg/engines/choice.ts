@@ -265,6 +265,11 @@ function has({ algorithms }: MatmulEngine, { algorithm }: EngineRequest): boolea
   return algorithms.includes(algorithm);
 }
 
+/** The engines for a runtime's device whose plans tell what is done when, as an option takes them. */
+export function tellingEngines(runtime: Runtime): string {
+  return enginesFor(runtime).filter(({ hasTimelines }) => hasTimelines).map(({ name }) => `"${name}"`).join(" or ");
+}
+
 /** What runs PBLAS routines on this runtime's device. */
 export function pblasEngineOf(runtime: Runtime): PblasEngine {
   return enginesFor(runtime).find(({ pblas }) => pblas)!.pblas!;

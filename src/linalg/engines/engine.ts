@@ -28,7 +28,7 @@ export interface Refusal {
 export interface AlgorithmReport {
   /** The engine's name. */
   readonly engine: string;
-  /** The algorithm's name, such as `pgemm` or `all_gather_gemm`; `none` where there is nothing to multiply. */
+  /** The algorithm, one of the engine's; `none` where there is nothing to multiply. */
   readonly algorithm: string;
   /** Details in words: the grid, what is stationary, how a block is moved. */
   readonly variant: string;
@@ -136,6 +136,8 @@ export interface TimelineSteps {
 /** A way to run matmuls, and perhaps PBLAS routines. */
 export interface MatmulEngine<Name extends string = string, Algorithm extends string = string>
   extends Engine<Name, Algorithm> {
+  /** Whether plans of it tell what each rank does when. */
+  readonly hasTimelines?: boolean;
   /** The algorithms that are worth measuring; all when left out. */
   readonly tuned?: readonly Algorithm[];
   /**
@@ -150,7 +152,8 @@ export interface MatmulEngine<Name extends string = string, Algorithm extends st
   /**
    * What a request that is supported costs, to choose between engines: the bytes that leave ranks, over all ranks, or that
    * go from a GPU to the host and back, as well as they can be told beforehand. The same on all ranks. Of engines that
-   * cost the same the one that was registered first is taken, and one that tells no cost only if no other can.
+   * cost the same the usual one is taken, or that which was registered first, and one that tells no cost only if no other
+   * can.
    */
   cost?(request: EngineRequest, runtime: Runtime): number;
   /**

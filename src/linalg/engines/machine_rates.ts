@@ -16,7 +16,7 @@ import { allocateSymmetric } from "../../memory/symmetric_memory.ts";
 import { H200_RATES, type Rates } from "../../overlap/cost_model.ts";
 import { agree } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { cachedFile, readCached, writeCached } from "./measurements.ts";
+import { cachedFile, readFacts, writeFacts } from "./measurements.ts";
 
 const MEASURED = ["flops", "link", "memory", "gemmStart", "copyStart"] as const satisfies (keyof MeasuredRates)[];
 
@@ -46,7 +46,7 @@ export function measureRates(runtime: Runtime): void {
   const least = communicator.allReduce(Float64Array.from(values), { op: "min" });
   const entries = MEASURED.map((name, i) => [name, Math.abs(least[i])]);
   const measured = Object.fromEntries(entries) as Record<keyof MeasuredRates, number>;
-  if (rank === 0) writeCached(fileOf(runtime), { device: runtime.device.name, ranks: size, measured });
+  if (rank === 0) writeFacts(fileOf(runtime), { device: runtime.device.name, ranks: size, measured });
   noteRates(runtime, measured);
 }
 
@@ -55,7 +55,7 @@ function fileOf({ device, size }: Runtime): string | undefined {
 }
 
 function read(file: string | undefined): MeasuredRates | null {
-  const { measured } = readCached(file) as { measured?: MeasuredRates } ?? {};
+  const { measured } = readFacts(file) as { measured?: MeasuredRates } ?? {};
   return measured && MEASURED.every((name) => measured[name] > 0) ? measured : null;
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { digest } from "../../../ffi/digest.ts";
-import { cacheFolder } from "../../../ffi/kernel_cache.ts";
+import { cacheFolder, readCached, writeCached } from "../../../ffi/kernel_cache.ts";
 import type { Communicator } from "../../mpi/communicator.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { EngineRequest } from "./engine.ts";
@@ -75,7 +75,7 @@ export function keep(
   const key = keyOf(request, size);
   note(communicator, key, measured);
   if (rank === 0) {
-    writeCached(fileOf(runtime, key, versions), { device: device.name, product: JSON.parse(key), versions, measured });
+    writeFacts(fileOf(runtime, key, versions), { device: device.name, product: JSON.parse(key), versions, measured });
   }
 }
 
@@ -91,7 +91,7 @@ function fileOf({ device, localSize }: Runtime, key: string, versions: readonly 
 }
 
 function read(file: string | undefined): readonly Measured[] | null {
-  const { measured } = readCached(file) as { measured?: unknown } ?? {};
+  const { measured } = readFacts(file) as { measured?: unknown } ?? {};
   if (!Array.isArray(measured)) return null;
   const isMeasured = (one: Measured) => typeof one?.engine === "string" && one.seconds > 0;
   return measured.every(isMeasured) ? measured : null;
@@ -104,23 +104,17 @@ export function cachedFile(name: string, facts: readonly string[]): string | und
 }
 
 /** What such a file holds; null if there is none, or it may not be read. */
-export function readCached(file: string | undefined): unknown {
+export function readFacts(file: string | undefined): unknown {
+  const bytes = file === undefined ? undefined : readCached(file);
   try {
-    return file === undefined ? null : JSON.parse(Deno.readTextFileSync(file));
+    return bytes === undefined ? null : JSON.parse(new TextDecoder().decode(bytes));
   } catch {
+    // Damaged: as if it were not there.
     return null;
   }
 }
 
-/** Write such a file, under another name first, since several processes may do it at once. */
-export function writeCached(file: string | undefined, contents: unknown): void {
-  if (file === undefined) return;
-  try {
-    Deno.mkdirSync(cacheFolder()!, { recursive: true });
-    const temporary = `${file}.${crypto.randomUUID()}`;
-    Deno.writeTextFileSync(temporary, JSON.stringify(contents, null, 1) + "\n");
-    Deno.renameSync(temporary, file);
-  } catch {
-    // No permission, or no space: the next process goes by the rule.
-  }
+/** Write such a file, if that is possible: without it the next process goes by the rule. */
+export function writeFacts(file: string | undefined, contents: unknown): void {
+  if (file !== undefined) writeCached(file, new TextEncoder().encode(`${JSON.stringify(contents, null, 1)}\n`));
 }

@@ -4,27 +4,25 @@
  *
  * @module
  */
-import { algorithmsOf, enginesNamed } from "../../runtime/engines.ts";
+import { algorithmsOf, enginesNamed, inOrder } from "../../runtime/engines.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { cublasMpEngine } from "./cublasmp/mod.ts";
+import * as all from "./all.ts";
 import type { MatmulEngine } from "./engine.ts";
-import { overlapGpuEngine, overlapHostEngine } from "./overlap/mod.ts";
-import { scalapackEngine } from "./scalapack/mod.ts";
 
 // The types below look at these through the module: the engines themselves are no part of the public API.
 
-/** The engines of this library: a new one is added here. */
-export const ENGINES = [scalapackEngine, cublasMpEngine, overlapHostEngine, overlapGpuEngine] as const;
+/** The engines of this library, which `all.ts` lists. */
+export const ENGINES: readonly MatmulEngine[] = inOrder<MatmulEngine>(Object.values(all));
 
 /** The engines by name; `auto` chooses among those for the runtime's device. */
 export type EngineName =
   | "auto"
-  | (typeof import("./registry.ts"))["ENGINES"][number]["name"];
+  | (typeof import("./all.ts"))[keyof typeof import("./all.ts")]["name"];
 
 /** The algorithms of all engines; `default` lets the engine choose. An engine refuses what it does not have. */
 export type AlgorithmName =
   | "default"
-  | (typeof import("./registry.ts"))["ENGINES"][number]["algorithms"][number];
+  | (typeof import("./all.ts"))[keyof typeof import("./all.ts")]["algorithms"][number];
 
 const registered: MatmulEngine[] = [...ENGINES];
 

@@ -11,7 +11,7 @@ import { ConfigurationError, DistributionError, DTypeError, ShapeError } from ".
 import { SymmetricBuffer } from "../../memory/symmetric_memory.ts";
 import { checkBoolean, checkName, describe, readOptions } from "../../options.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
-import { checkStream } from "../../runtime/operation.ts";
+import { checkSettings } from "../../runtime/operation.ts";
 import {
   checkAddend,
   checkAddendShape,
@@ -316,16 +316,7 @@ function checkSimpleOptions(options: MatmulOptions, runtime: Runtime): void {
   checkName("resultType", options.resultType, dtypes);
   checkBoolean("inplace", options.inplace);
   checkBoolean("resultAmax", options.resultAmax);
-  if (options.blocking !== undefined && options.blocking !== true && options.blocking !== "auto") {
-    throw new TypeError(`blocking must be true or "auto"; got ${describe(options.blocking)}.`);
-  }
-  checkStream(options.stream, runtime);
-  const { logger } = options;
-  const hasMethods = (value: object) =>
-    ["debug", "info", "warn"].every((name) => typeof Reflect.get(value, name) === "function");
-  if (logger !== undefined && (typeof logger !== "object" || logger === null || !hasMethods(logger))) {
-    throw new TypeError(`logger must have the methods debug, info and warn, as console has; got ${describe(logger)}.`);
-  }
+  checkSettings(options, runtime);
   checkBlockScaling(options.blockScaling, runtime);
 }
 

@@ -44,6 +44,11 @@ export const COMPUTE_TYPES: readonly ComputeType[] = [
 
 export const SCALE_TYPES: readonly ScaleType[] = ["float16", "float32", "float64", "complex64", "complex128"];
 
+/** The compute type of an accumulator, if none is asked for. */
+export function defaultComputeType(accumulator: AccumulatorDType): ComputeType {
+  return accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32";
+}
+
 /** The row of the table for a pair of factor dtypes. */
 interface Rule {
   /** The compute types that are accepted, the default first. */

@@ -358,10 +358,7 @@ export function rowSums({ data, rows, columns, rowStride, columnStride }: Epilog
 export function absoluteMaximum(block: EpilogBlock): number {
   let maximum = 0;
   forEachColumn(block, (data, start, end, step) => {
-    for (let at = start; at !== end; at += step) {
-      const value = Math.abs(data[at]);
-      if (value > maximum || Number.isNaN(value)) maximum = value;
-    }
+    for (let at = start; at !== end; at += step) maximum = Math.max(maximum, Math.abs(data[at]));
   });
   return maximum;
 }

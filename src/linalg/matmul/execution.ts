@@ -5,7 +5,7 @@
  */
 import { DistributedArray } from "../../array/distributed_array.ts";
 import { LocalArray } from "../../array/local_array.ts";
-import { largestOfAll } from "../../array/difference.ts";
+import { largestOfAll } from "../../array/extremes.ts";
 import { allocateSymmetricMemory, SymmetricArray } from "../../array/symmetric_array.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { agree } from "../../runtime/agreement.ts";

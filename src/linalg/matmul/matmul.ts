@@ -10,7 +10,7 @@ import type { LocalArray } from "../../array/local_array.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { checkBoolean, readOptions } from "../../options.ts";
 import { ConfigurationError, StateError } from "../../errors.ts";
-import type { Facts } from "../../runtime/agreement.ts";
+import { type Facts, runOnAll } from "../../runtime/agreement.ts";
 import { autotune, type Tuning } from "../../runtime/autotune.ts";
 import { CollectiveOperation, type ExecuteOptions, type OperationSettings, runOnce } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
@@ -30,7 +30,15 @@ import {
   scalarFacts,
 } from "./checked_product.ts";
 import { checkAliasing } from "../operands.ts";
-import { chooseEngine, getReady, orderChoice, remember, type Trial, trials } from "../engines/choice.ts";
+import {
+  chooseEngine,
+  getReady,
+  orderChoice,
+  remember,
+  tellingEngines,
+  type Trial,
+  trials,
+} from "../engines/choice.ts";
 import type { AlgorithmReport, MatmulEngine, TimelineSteps } from "../engines/engine.ts";
 import type { AlgorithmName, EngineName } from "../engines/registry.ts";
 import {
@@ -64,7 +72,7 @@ import {
   RESET_OPTION_KEYS,
   type ResetOptions,
 } from "./options.ts";
-import { type Interval, Timeline } from "../../runtime/timeline.ts";
+import { Timeline } from "../../runtime/timeline.ts";
 import {
   checkSameScaling,
   checkScalesAlive,
@@ -336,7 +344,7 @@ export class Matmul<D extends DType = DType> implements Disposable {
 
   /**
    * Run once more, into memory of its own, and tell what each rank does when: as it was, and on GPUs as a model predicts it.
-   * Only engine `overlap` can tell. Collective.
+   * Only some engines can tell; the error names them. Collective.
    *
    * @throws {StateError} before `plan`, after `releaseOperands` or `free`
    * @throws {ConfigurationError} if what was planned cannot tell
@@ -356,25 +364,18 @@ export class Matmul<D extends DType = DType> implements Disposable {
       throw new ConfigurationError(
         algorithm === "none"
           ? "This product has no elements to multiply, so that there is no time to tell of."
-          : `engine ${engine} cannot tell what it does when. Pass engine: "overlap".`,
+          : `engine ${engine} cannot tell what it does when. Pass engine: ${tellingEngines(product.runtime)}.`,
       );
     });
-    let own: readonly Interval[] = [];
-    let failure: { readonly error: unknown } | null = null;
     try {
-      own = steps.run();
-    } catch (error) {
-      failure = { error };
+      const own = runOnAll(product.runtime, "Matmul.timeline", () => steps.run());
+      return new Timeline(steps.predicted, product.runtime.communicator.allGatherObject(own).flat());
+    } finally {
+      d.release();
     }
-    d.release();
-    operation.agree("timeline", () => {
-      if (failure !== null) throw failure.error;
-      return {};
-    });
-    return new Timeline(steps.predicted, product.runtime.communicator.allGatherObject(own).flat());
   }
 
-  /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, all_gather_gemm)`. Local. */
+  /** m, n and k of op(A) op(B), and what runs: `Matmul(128 x 512 x 1024, float32, not planned)`. Local. */
   toString(): string {
     const { a, d, operations, types } = this.#checked.product;
     const k = a.shape[operations.a.transpose ? 0 : 1];

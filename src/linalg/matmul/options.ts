@@ -55,8 +55,8 @@ export interface PlanOptions {
   communicationSmCount?: number;
   /**
    * The type in which partial sums travel between GPUs, at least as wide as D's; no meaning on a CPU. If left out,
-   * cuBLASMp takes float32 for a D of 16 bits; engine `overlap` has D's own type alone, which halves what travels and rounds
-   * the partial sums, as its report notes: pass float32 to have cuBLASMp take the product.
+   * cuBLASMp takes float32 for a D of 16 bits; kernels of this library have D's own type alone, which halves what travels
+   * and rounds the partial sums, as the report notes: pass float32 to have cuBLASMp take the product.
    */
   communicationType?: DType;
   /** Whether algorithms that use NVLink multicast may be asked for by name. False if left out. */

@@ -6,12 +6,35 @@
  *
  * @module
  */
+import { PBLAS_ROUTINES } from "../../../ffi/blas/pblas.ts";
 import type { Scalar } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import { BlockCyclic, type Distribution, ProcessGrid } from "../../distribution/mod.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { asBlocks, elementsMoved, isInPlace } from "../matrix_division.ts";
 import type { AccumulatorDType } from "../../dtype/dtype.ts";
+
+/** The name of a routine. */
+export type PblasRoutine = keyof typeof PBLAS_ROUTINES;
+
+/** What a routine computes, which is which arguments it takes. */
+type PblasKind = typeof PBLAS_ROUTINES[PblasRoutine]["kind"];
+
+/** The routines of some kinds. */
+export type RoutineOf<Kind extends PblasKind> = {
+  [R in PblasRoutine]: typeof PBLAS_ROUTINES[R]["kind"] extends Kind ? R : never;
+}[PblasRoutine];
+
+interface RoutineTraits {
+  readonly kind: PblasKind;
+  /** Whether it is for Hermitian matrices, thus for complex ones: the name of its symmetric twin; else null. */
+  readonly symmetricTwin: PblasRoutine | null;
+}
+
+/** What is known of a routine. */
+export function traitsOf(routine: PblasRoutine): RoutineTraits {
+  return PBLAS_ROUTINES[routine];
+}
 
 /**
  * What a routine of each kind takes, in the order of PBLAS and of cuBLASMp. Some that are named are cuBLASMp's alone, or
@@ -24,44 +47,13 @@ const ARGUMENTS = {
   symmetric: ["side", "uplo", "m", "n", "alpha", "a", "b", "beta", "result", "computeType"],
   sum: ["trans", "m", "n", "alpha", "a", "beta", "result"],
   sum_in_triangle: ["uplo", "trans", "m", "n", "alpha", "a", "beta", "result"],
-} as const;
-
-/** What a routine computes, which is which arguments it takes. */
-type PblasKind = keyof typeof ARGUMENTS;
+} as const satisfies Record<PblasKind, readonly string[]>;
 
 type ArgumentName = typeof ARGUMENTS[PblasKind][number];
 
 /** The arguments of a routine in their order, from all that an engine may pass. */
 export function argumentsOf<T>(routine: PblasRoutine, values: Readonly<Record<ArgumentName, T | readonly T[]>>): T[] {
   return ARGUMENTS[traitsOf(routine).kind].flatMap((name) => values[name] as T | T[]);
-}
-
-interface RoutineTraits {
-  readonly kind: PblasKind;
-  /** Whether it is for Hermitian matrices, thus for complex ones: the name of its symmetric twin; else null. */
-  readonly symmetricTwin: "syrk" | "syr2k" | "symm" | null;
-}
-
-/** The routines, by the names that PBLAS has for them after the letter of the type. */
-export const PBLAS_ROUTINES = {
-  trsm: { kind: "triangular", symmetricTwin: null },
-  trmm: { kind: "triangular", symmetricTwin: null },
-  syrk: { kind: "rank_k", symmetricTwin: null },
-  herk: { kind: "rank_k", symmetricTwin: "syrk" },
-  syr2k: { kind: "rank_2k", symmetricTwin: null },
-  her2k: { kind: "rank_2k", symmetricTwin: "syr2k" },
-  symm: { kind: "symmetric", symmetricTwin: null },
-  hemm: { kind: "symmetric", symmetricTwin: "symm" },
-  geadd: { kind: "sum", symmetricTwin: null },
-  tradd: { kind: "sum_in_triangle", symmetricTwin: null },
-} as const satisfies Record<string, RoutineTraits>;
-
-/** The name of a routine. */
-export type PblasRoutine = keyof typeof PBLAS_ROUTINES;
-
-/** What is known of a routine. */
-export function traitsOf(routine: PblasRoutine): RoutineTraits {
-  return PBLAS_ROUTINES[routine];
 }
 
 /** Whether a routine adds products of a matrix with a transposed one to a triangle of C. */

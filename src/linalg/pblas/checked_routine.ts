@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { PBLAS_ROUTINES } from "../../../ffi/blas/pblas.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
@@ -21,14 +22,7 @@ import {
   scalarFact,
   text,
 } from "../operands.ts";
-import {
-  isUpdate,
-  PBLAS_ROUTINES,
-  type PblasRoutine,
-  type RoutineLetters,
-  traitsOf,
-  type Transposition,
-} from "./call.ts";
+import { isUpdate, type PblasRoutine, type RoutineLetters, traitsOf, type Transposition } from "./call.ts";
 
 /** Every option that a routine may have. */
 export interface AnyOptions extends Partial<RoutineLetters> {

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { PBLAS_ROUTINES } from "../../../ffi/blas/pblas.ts";
+import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import { explainPlan } from "../../array/explanation.ts";
 import { predictOnGpu } from "../../array/gpu_model.ts";
@@ -13,12 +15,59 @@ import { addBytes, busiestBytes, noBytes } from "../../distribution/communicatio
 import { CommunicationMatrix, type Distribution } from "../../distribution/mod.ts";
 import { type AccumulatorDType, dtypeInfo } from "../../dtype/dtype.ts";
 import { slownessOf } from "../../overlap/cost_model.ts";
+import { describe } from "../../options.ts";
+import { historyOf } from "../../runtime/operation.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { pblasEngineOf } from "../engines/choice.ts";
 import { isInPlace } from "../matrix_division.ts";
 import { argumentsOf, type PblasRoutine, type RoutineLetters, traitsOf } from "./call.ts";
-import type { CheckedRoutine } from "./checked_routine.ts";
+import { type CheckedRoutine, checkRoutine } from "./checked_routine.ts";
 import { planRoutine } from "./execution.ts";
+import * as routines from "./routines.ts";
+import { requestOf } from "./run.ts";
+
+/** Whether a function is that of a routine. */
+function isRoutine(given: unknown): boolean {
+  return (Object.keys(PBLAS_ROUTINES) as PblasRoutine[]).some((name) => routines[name] === given);
+}
+
+/**
+ * What a routine would do with these operands and options, in words, without doing it: the matrices, the engine, what is
+ * copied where, the bytes that each rank sends, how long it takes by a model (on CPUs), and what its last call that was
+ * recorded took. Local.
+ *
+ * @example
+ * ```ts no-eval
+ * import { DistributedArray, explain, initialize, Slab, trsm } from "@distmath/distmath";
+ *
+ * using runtime = initialize();
+ * using a = DistributedArray.full(runtime, [64, 64], Slab.X, 1);
+ * using b = DistributedArray.full(runtime, [64, 8], Slab.X, 1);
+ * console.log(explain(trsm, a, b, { uplo: "upper" }));
+ * ```
+ *
+ * @param routine the function of a PBLAS routine, such as `trsm`
+ * @param given what it would be called with
+ * @throws {TypeError} if it is none
+ * @throws what the routine would throw of what it is given
+ */
+// deno-lint-ignore no-explicit-any
+export function explain<Given extends any[]>(
+  routine: (...given: Given) => DistributedArray,
+  ...given: Given
+): string {
+  if (!isRoutine(routine)) {
+    throw new TypeError(
+      `explain takes a PBLAS routine and its arguments, such as explain(trsm, a, b); got ${describe(routine)}. ` +
+        "Matmul, FFT and Redistribution have an explain() of their own.",
+    );
+  }
+  const request = requestOf(() => routine(...given));
+  const runtime = runtimeOf(...request.given);
+  const checked = checkRoutine(runtime, request);
+  pblasEngineOf(runtime).open?.(runtime);
+  return [...explainRoutine(runtime, request.routine, checked), historyOf(runtime, request.routine)].join("\n");
+}
 
 /** The letters that a routine looks at. */
 function lettersOf(routine: PblasRoutine, { side, uplo, trans, diag }: RoutineLetters): string {
@@ -47,7 +96,7 @@ function formulaOf(routine: PblasRoutine, { side }: RoutineLetters): string {
 }
 
 /** What a routine is, and how it runs. Local. */
-export function explainRoutine(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): string[] {
+function explainRoutine(runtime: Runtime, routine: PblasRoutine, checked: CheckedRoutine): string[] {
   const { a, b, start, letters, distribution, order, shape, inplace } = checked;
   const { kind } = traitsOf(routine);
   const matrix = (name: string, { shape, distribution, order }: Matrix) =>

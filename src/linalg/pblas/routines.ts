@@ -7,17 +7,13 @@
  *
  * @module
  */
-import { runtimeOf } from "../../array/base_array.ts";
 import type { DistributedArray } from "../../array/distributed_array.ts";
 import { BlockCyclic, type Distribution, Slab } from "../../distribution/mod.ts";
 import type { DType, Scalar } from "../../dtype/dtype.ts";
-import { describe, keysOf } from "../../options.ts";
-import { historyOf, runOnce } from "../../runtime/operation.ts";
-import { pblasEngineOf } from "../engines/choice.ts";
-import type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
-import { checkRoutine, checkSameShape, checkSquare, routineFacts, type RoutineRequest } from "./checked_routine.ts";
-import { explainRoutine } from "./explanation.ts";
-import { prepareEmptyResult, prepareRoutine, prepareTraddInParts } from "./execution.ts";
+import { keysOf } from "../../options.ts";
+import { type Diagonal, type RoutineOf, type Side, traitsOf, type Transposition, type Triangle } from "./call.ts";
+import { checkSameShape, checkSquare, type RoutineRequest } from "./checked_routine.ts";
+import { run } from "./run.ts";
 
 export type { Diagonal, Side, Transposition, Triangle } from "./call.ts";
 
@@ -364,62 +360,6 @@ export function tradd<D extends DType>(a: DistributedArray<D>, options: TraddOpt
   return run(add("tradd", a, options));
 }
 
-/**
- * What a routine would do with these operands and options, in words, without doing it: the matrices, the engine, what is
- * copied where, the bytes that each rank sends, how long it takes by a model (on CPUs), and what its last call that was
- * recorded took. Local.
- *
- * @example
- * ```ts no-eval
- * import { DistributedArray, explain, initialize, Slab, trsm } from "@distmath/distmath";
- *
- * using runtime = initialize();
- * using a = DistributedArray.full(runtime, [64, 64], Slab.X, 1);
- * using b = DistributedArray.full(runtime, [64, 8], Slab.X, 1);
- * console.log(explain(trsm, a, b, { uplo: "upper" }));
- * ```
- *
- * @param routine `trsm`, `trmm`, `syrk`, `herk`, `syr2k`, `her2k`, `symm`, `hemm`, `geadd` or `tradd`
- * @param given what it would be called with
- * @throws {TypeError} if it is none of them
- * @throws what the routine would throw of what it is given
- */
-// deno-lint-ignore no-explicit-any
-export function explain<Given extends any[]>(
-  routine: (...given: Given) => DistributedArray,
-  ...given: Given
-): string {
-  const request = REQUESTS.get(routine);
-  if (request === undefined) {
-    throw new TypeError(
-      `explain takes a PBLAS routine and its arguments, such as explain(trsm, a, b); got ${describe(routine)}. ` +
-        "Matmul, FFT and Redistribution have an explain() of their own.",
-    );
-  }
-  const asked = request(...given);
-  const runtime = runtimeOf(...asked.given);
-  const checked = checkRoutine(runtime, asked);
-  pblasEngineOf(runtime).open?.(runtime);
-  return [...explainRoutine(runtime, asked.routine, checked), historyOf(runtime, asked.routine)].join("\n");
-}
-
-// deno-lint-ignore no-explicit-any
-type Arguments = any[];
-
-/** What the routines ask for, by their functions. */
-const REQUESTS = new Map<(...given: Arguments) => DistributedArray, (...given: Arguments) => RoutineRequest>([
-  [trsm, (a, b, options = {}) => triangular("trsm", a, b, options)],
-  [trmm, (a, b, options = {}) => triangular("trmm", a, b, options)],
-  [syrk, (a, options = {}) => update("syrk", [a], options)],
-  [herk, (a, options = {}) => update("herk", [a], options)],
-  [syr2k, (a, b, options = {}) => update("syr2k", [a, b], options)],
-  [her2k, (a, b, options = {}) => update("her2k", [a, b], options)],
-  [symm, (a, b, options = {}) => symmetric("symm", a, b, options)],
-  [hemm, (a, b, options = {}) => symmetric("hemm", a, b, options)],
-  [geadd, (a, options = {}) => add("geadd", a, options)],
-  [tradd, (a, options = {}) => add("tradd", a, options)],
-]);
-
 const ADDEND_KEYS = { c: true, alpha: true, beta: true, inplace: true, distribution: true } as const;
 const TRIANGULAR_KEYS = keysOf<TriangularOptions>({
   side: true,
@@ -435,7 +375,7 @@ const GEADD_KEYS = keysOf<GeaddOptions>({ ...ADDEND_KEYS, trans: true });
 const TRADD_KEYS = keysOf<TraddOptions>({ ...ADDEND_KEYS, trans: true, uplo: true });
 
 function triangular(
-  routine: "trsm" | "trmm",
+  routine: RoutineOf<"triangular">,
   a: DistributedArray,
   b: DistributedArray,
   options: TriangularOptions,
@@ -454,7 +394,7 @@ function triangular(
 }
 
 function update(
-  routine: "syrk" | "herk" | "syr2k" | "her2k",
+  routine: RoutineOf<"rank_k" | "rank_2k">,
   factors: readonly [DistributedArray, DistributedArray?],
   options: RankKOptions,
 ): RoutineRequest {
@@ -474,7 +414,7 @@ function update(
 }
 
 function symmetric(
-  routine: "symm" | "hemm",
+  routine: RoutineOf<"symmetric">,
   a: DistributedArray,
   b: DistributedArray,
   options: SymmOptions,
@@ -492,12 +432,16 @@ function symmetric(
   };
 }
 
-function add(routine: "geadd" | "tradd", a: DistributedArray, options: TraddOptions): RoutineRequest {
+function add(
+  routine: RoutineOf<"sum" | "sum_in_triangle">,
+  a: DistributedArray,
+  options: TraddOptions,
+): RoutineRequest {
   return {
     routine,
     given: [a],
     options,
-    keys: routine === "tradd" ? TRADD_KEYS : GEADD_KEYS,
+    keys: traitsOf(routine).kind === "sum_in_triangle" ? TRADD_KEYS : GEADD_KEYS,
     describe: (options) => {
       const isTransposed = (options.trans ?? "none") !== "none";
       const [m, n] = isTransposed ? a.shape.toReversed() : a.shape;
@@ -512,26 +456,4 @@ function squareLike(a: Distribution, isTransposed: boolean): Distribution {
   if (!(a instanceof BlockCyclic)) return Slab.X;
   const blockSize = a.blockSizes[isTransposed ? 1 : 0];
   return new BlockCyclic(a.grid, [blockSize, blockSize]);
-}
-
-/** All matrices are of one dtype, which is checked. */
-function run<D extends DType>(request: RoutineRequest): DistributedArray<D> {
-  const runtime = runtimeOf(...request.given);
-  const result = runOnce(runtime, request.routine, () => {
-    const checked = checkRoutine(runtime, request);
-    const engine = pblasEngineOf(runtime);
-    const library = engine.open?.(runtime) ?? "";
-    const [rows, columns] = checked.shape;
-    const isEmpty = rows === 0 || columns === 0;
-    const inParts = rows !== columns && engine.squareOnly.includes(request.routine);
-    return {
-      facts: { ...routineFacts(checked), library },
-      run: isEmpty
-        ? prepareEmptyResult(runtime, checked)
-        : inParts
-        ? prepareTraddInParts(runtime, checked)
-        : prepareRoutine(runtime, request.routine, checked),
-    };
-  });
-  return result as DistributedArray<D>;
 }

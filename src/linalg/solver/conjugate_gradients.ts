@@ -12,7 +12,7 @@ import { Slab } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { DistributionError, DTypeError, ShapeError } from "../../errors.ts";
 import { describe, keysOf, readOptions } from "../../options.ts";
-import { agree, type Facts } from "../../runtime/agreement.ts";
+import { agree, asError, type Facts } from "../../runtime/agreement.ts";
 import { Matmul } from "../matmul/matmul.ts";
 import { checkBlasTypes, checkOperand } from "../operands.ts";
 
@@ -81,7 +81,7 @@ const KEYS = keysOf<CgOptions>({
  * @throws {RangeError} on every rank, if A turns out not to be positive definite.
  * @throws {StateError} on every rank, if an array was freed.
  * @throws {CollectiveError} on every rank, if ranks differ in what they ask for.
- * @throws what the functions throw
+ * @throws what the functions throw, as an Error if it is none
  */
 export function cg<D extends DType>(
   a: DistributedArray<D> | LinearOperator<D>,
@@ -196,7 +196,12 @@ function taken<D extends DType, R>(
   operand: DistributedArray<D>,
   use: (value: DistributedArray<D>) => R,
 ): R {
-  const value: unknown = of(operand);
+  let value: unknown;
+  try {
+    value = of(operand);
+  } catch (error) {
+    throw asError(error);
+  }
   try {
     return use(value as DistributedArray<D>);
   } catch (error) {

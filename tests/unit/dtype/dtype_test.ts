@@ -99,7 +99,6 @@ for (const dtype of narrow) {
     for (const [code, bits] of bitsOf(codes).entries()) {
       const value = oracleValue(bits, format);
       if (Number.isNaN(value)) assert(Number.isNaN(oracleValue(encoded[code], format)));
-      else if (!Number.isFinite(value) && dtype === "float8_e5m2") assertEquals(encoded[code] & 0x7f, 0x7b);
       else assertEquals(encoded[code], bits);
     }
   });
@@ -160,14 +159,14 @@ Deno.test("float8 and 16-bit types: values that the specifications list", () => 
   assertEquals(toFloat32("bfloat16", 0x4049), 3.140625);
 });
 
-Deno.test("too large values: infinity in 16 bits, the largest finite value in 8", () => {
+Deno.test("too large values: infinity in 16 bits, the largest finite value in 8, but for an infinity that e5m2 has", () => {
   const large = Float32Array.of(1e30, -1e30, Infinity, -Infinity, 65520, 449, 1e5);
   assertEquals([...encode("float16", large)].slice(0, 5), [Infinity, -Infinity, Infinity, -Infinity, Infinity]);
   assertEquals([...decode("bfloat16", encode("bfloat16", Float32Array.of(3.4e38, -3.4e38)))], [Infinity, -Infinity]);
   assertEquals([...decode("float8_e4m3", encode("float8_e4m3", large))], [448, -448, 448, -448, 448, 448, 448]);
   assertEquals(
     [...decode("float8_e5m2", encode("float8_e5m2", large))],
-    [57344, -57344, 57344, -57344, 57344, 448, 57344],
+    [57344, -57344, Infinity, -Infinity, 57344, 448, 57344],
   );
 });
 

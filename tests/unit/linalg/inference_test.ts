@@ -113,7 +113,7 @@ Deno.test("what are no factors, operations or shapes is refused by name", () => 
     [2, undefined, TypeError, "The operations must be an object; got undefined"],
     [2, { a: none }, TypeError, "operations.b must be an object; got undefined"],
     [2, null, TypeError, "The operations must be an object; got null"],
-    [2, { a: { transposes: true }, b: none }, TypeError, 'operations.a has no key "transposes"'],
+    [2, { a: { transposes: true }, b: none }, TypeError, 'operations.a may have no key "transposes"'],
     [2, { a: none, b: { transpose: 1 } }, TypeError, "operations.b.transpose must be true or false; got 1"],
     [3, undefined, TypeError, "The shape of the product must be [rows, columns], not undefined"],
     [3, [M], TypeError, "The shape of the product must be [rows, columns], not [12]"],

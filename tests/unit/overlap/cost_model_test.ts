@@ -1,18 +1,17 @@
-/** Predictions by rates that make the right times plain, proposals, and pictures of timelines. */
+/** Predictions by rates that make the right times plain, and pictures of timelines. */
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import {
-  describeCandidate,
   durationOf,
   H200_RATES,
   limitOf,
   predictStages,
   predictTiles,
-  propose,
   type Rates,
   tileSpeed,
 } from "../../../src/overlap/cost_model.ts";
 import { TILE_SHAPES } from "../../../src/overlap/executors/tile/configuration.ts";
 import { partitionOf } from "../../../src/overlap/partition.ts";
+import type { TileProblem } from "../../../src/overlap/tile_order.ts";
 import { chromeTrace, type Interval, timelineSVG } from "../../../src/runtime/timeline.ts";
 
 /** A line of the matrix that travels is multiplied, and sent, in a microsecond; nothing else takes time. */
@@ -81,14 +80,38 @@ Deno.test("tiles come in waves of as many as there are clusters, and wait for pa
     split: "rows",
     size: 2,
   } as const;
+  const onAll = [0, 1].map((rank) => ({ ...problem, rank }));
   const shape = TILE_SHAPES.wide;
   const tile = 2 * 256 * 256 * 64;
   const rates = { ...SIMPLE, flops: tile, link: Infinity, stores: Infinity, tiles: { ...H200_RATES.tiles, wide: 1 } };
   // Four tiles on two clusters, each of which takes twice as long as one on all.
-  assertEquals(durationOf(predictTiles(problem, { shape }, 2, rates)), 4);
-  const late = predictTiles(problem, { shape }, 2, { ...rates, link: 512 * 64 * 2 / 10 });
+  assertEquals(durationOf(predictTiles(onAll, { shape }, 2, rates)), 4);
+  const late = predictTiles(onAll, { shape }, 2, { ...rates, link: 512 * 64 * 2 / 10 });
   assertEquals(durationOf(late), 12);
   assert(late.some(({ kind, start, end }) => kind === "wait" && start === 2 && end === 10));
+});
+
+Deno.test("each rank has the tiles of its own extents, whoever asks", () => {
+  const given = {
+    ...{ dtype: "bfloat16", m: 1024, n: 256, k: 64, split: "rows", size: 2 } as const,
+    isRowMajorA: true,
+    isRowMajorB: false,
+  };
+  const shape = TILE_SHAPES.wide;
+  const tile = 2 * 256 * 256 * 64;
+  const rates = { ...SIMPLE, flops: tile, link: Infinity, stores: Infinity, tiles: { ...H200_RATES.tiles, wide: 1 } };
+  const busy = (problems: readonly Omit<TileProblem, "rank">[]) => {
+    const timeline = predictTiles(problems.map((problem, rank) => ({ ...problem, rank })), { shape }, 2, rates);
+    return [0, 1].map((rank) =>
+      timeline.filter((one) => one.rank === rank && one.kind === "gemm")
+        .reduce((sum, { start, end }) => sum + end - start, 0)
+    );
+  };
+  const gather = { ...given, kind: "gather" } as const;
+  assertEquals(busy([gather, { ...gather, n: 512 }]), [8, 16]);
+  assertEquals(busy([{ ...gather, n: 512 }, gather]), [16, 8]);
+  const reduce = { ...given, kind: "reduce" } as const;
+  assertEquals(busy([reduce, { ...reduce, k: 192 }]), [8, 24]);
 });
 
 Deno.test("tiles between the shapes in use are as fast as these on either side, in proportion", () => {
@@ -100,36 +123,15 @@ Deno.test("tiles between the shapes in use are as fast as these on either side, 
   assertAlmostEquals(tileSpeed({ ...TILE_SHAPES.medium, columns: 144 }, rates), 0.575);
 });
 
-Deno.test("a few candidates of either grain are proposed, the fastest first", () => {
+Deno.test("no schedule is predicted to be faster than the product alone", () => {
   const partition = partitionOf({ kind: "gather", extents: { m: 2048, n: 8192, k: 8192 }, size: 2 });
   const { m, n, k } = partition.extents;
-  const tiles = {
-    ...{ kind: "gather", dtype: "bfloat16", split: "rows" } as const,
-    isRowMajorA: true,
-    isRowMajorB: false,
-  };
-  const candidates = propose(partition, H200_RATES, 2, { tiles: { ...tiles, m, n: n / 2, k, size: 2 }, most: 4 });
-  assertEquals(candidates.map(({ grain }) => grain).sort(), ["stages", "stages", "tiles", "tiles"]);
-  const times = candidates.map(({ predicted }) => predicted);
-  assertEquals(times, times.toSorted((one, other) => one - other));
   const limit = limitOf(partition, H200_RATES, 2);
   assertAlmostEquals(limit, 2 * m * n * k / 2 / 790e6, 1e-6);
-  assert(times.every((time) => time >= limit && time < 2 * limit), times.join());
-  assertEquals(propose(partition, H200_RATES, 2).every(({ grain }) => grain === "stages"), true);
-});
-
-Deno.test("a candidate in words has its prediction, the limit, and what was measured", () => {
-  const candidate = { grain: "stages", variant: { way: "push" }, predicted: 50 } as const;
-  assertEquals(
-    describeCandidate(candidate, 40),
-    "stages, push, 1 a part: predicted 50.0 us, 80 % of the limit (40.0 us); not measured",
-  );
-  assertStringIncludes(describeCandidate(candidate, 40, 100), "measured 100.0 us, 40 % of the limit");
-  const variant = { shape: TILE_SHAPES.roomy, lead: Infinity };
-  assertStringIncludes(
-    describeCandidate({ grain: "tiles", shape: "roomy", variant, predicted: 50 }, 40),
-    "tiles roomy, peers first: predicted",
-  );
+  for (const way of ["push", "pull"] as const) {
+    const predicted = durationOf(predictStages(partition, { way, pieces: 2 }, H200_RATES, 2));
+    assert(predicted >= limit && predicted < 2 * limit, `${way}: ${predicted}`);
+  }
 });
 
 Deno.test("a timeline is a picture with a bar for each interval, and a trace", () => {

@@ -5,8 +5,8 @@
  */
 import type { FFTProblem } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import type { RouteAlgorithm } from "../../steps.ts";
 import type { FFTEngine } from "../engine.ts";
+import type { RouteAlgorithm } from "../staged/algorithms.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
 import { cufftTransformer, cufftVersion } from "./transformer.ts";
 
@@ -25,6 +25,7 @@ function refusalOfHalf({ precision, type, axes, operand, result }: FFTProblem): 
 export const cufftEngine: FFTEngine<"cufft", RouteAlgorithm> = {
   name: "cufft",
   device: "gpu",
+  isUsual: true,
   algorithms: STAGED_ALGORITHMS,
   open: cufftVersion,
   refusal: refusalOfHalf,

@@ -24,7 +24,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import { inShape } from "../../places.ts";
 import type { FFTDirection, FFTProblem } from "../../problem.ts";
 import { isWholeInSymmetric } from "../../operand_room.ts";
-import { scaleOnDevice } from "../cufft/transformer.ts";
+import { scaleOnDevice } from "../device_kernels.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { algorithmsOf, bytesOf, type CufftMpAlgorithm, extentsOf, layoutOf, stridesIn } from "./layout.ts";
 

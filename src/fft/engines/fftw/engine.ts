@@ -6,8 +6,8 @@
  */
 import { openFftw } from "../../../../ffi/fft/fftw.ts";
 import { findRoutes } from "../../route.ts";
-import type { RouteAlgorithm } from "../../steps.ts";
 import type { FFTEngine } from "../engine.ts";
+import type { RouteAlgorithm } from "../staged/algorithms.ts";
 import { STAGED_ALGORITHMS, StagedPlan } from "../staged/plan.ts";
 import { fftwTransformer, precisionOf, versionsOf } from "./transformer.ts";
 
@@ -15,6 +15,7 @@ import { fftwTransformer, precisionOf, versionsOf } from "./transformer.ts";
 export const fftwEngine: FFTEngine<"fftw", RouteAlgorithm> = {
   name: "fftw",
   device: "cpu",
+  isUsual: true,
   algorithms: STAGED_ALGORITHMS,
   open: ({ threads }, problem) => versionsOf(openFftw(precisionOf(problem), threads)),
   refusal: ({ precision }) => precision === "float16" ? "numbers of half precision are transformed on GPUs only" : null,

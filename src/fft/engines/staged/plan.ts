@@ -27,15 +27,9 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import { shortestSeconds } from "../../../stopwatch.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import {
-  operationsOf,
-  type ReflectStep,
-  type Route,
-  ROUTE_ALGORITHMS,
-  type RouteAlgorithm,
-  type RouteStep,
-} from "../../steps.ts";
+import { operationsOf, type ReflectStep, type Route, type RouteStep } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
+import { ROUTE_ALGORITHMS, type RouteAlgorithm } from "./algorithms.ts";
 import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
 

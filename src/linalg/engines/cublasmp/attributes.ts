@@ -1,46 +1,14 @@
 /**
- * What is said to cuBLASMp besides the matrices: its numbers for compute types, epilogs and algorithms. Pure.
+ * What is said to cuBLASMp besides the matrices: its numbers for epilogs and algorithms. Pure.
  *
  * @module
  */
-import { CublasComputeType, CublasOperation } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpMatmulAlgoType, CublasMpMatmulEpilogue } from "../../../../ffi/cuda/cublasmp.ts";
-import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
-import type { ComputeType } from "../../matmul/compute_type.ts";
+import type { DType } from "../../../dtype/dtype.ts";
 import type { Epilog } from "../../matmul/epilog.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
-import type { AccumulatorDType } from "../../../dtype/dtype.ts";
-import type { Operation } from "../../../blas/operation.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import type { CublasMpPath } from "./paths.ts";
-
-/** `cublasComputeType_t` of each compute type. */
-export const COMPUTE_CODES: Readonly<Record<ComputeType, number>> = {
-  float16: CublasComputeType["16F"],
-  float16_pedantic: CublasComputeType["16F_PEDANTIC"],
-  float32: CublasComputeType["32F"],
-  float32_pedantic: CublasComputeType["32F_PEDANTIC"],
-  float32_fast_float16: CublasComputeType["32F_FAST_16F"],
-  float32_fast_bfloat16: CublasComputeType["32F_FAST_16BF"],
-  float32_fast_tf32: CublasComputeType["32F_FAST_TF32"],
-  float32_emulated_16bfx9: CublasComputeType["32F_EMULATED_16BFX9"],
-  float64: CublasComputeType["64F"],
-  float64_pedantic: CublasComputeType["64F_PEDANTIC"],
-  float64_emulated_fixedpoint: CublasComputeType["64F_EMULATED_FIXEDPOINT"],
-  int32: CublasComputeType["32I"],
-  int32_pedantic: CublasComputeType["32I_PEDANTIC"],
-};
-
-/** The compute type of an accumulator, if none is asked for. */
-export function defaultComputeType(accumulator: AccumulatorDType): ComputeType {
-  return accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32";
-}
-
-/** `cublasOperation_t`; a real matrix is its own conjugate. */
-export function operationCode({ transpose, conjugate }: Operation, dtype: DType): number {
-  if (!transpose) return CublasOperation.N;
-  return conjugate && dtypeInfo(dtype).isComplex ? CublasOperation.C : CublasOperation.T;
-}
 
 /** `cublasMpMatmulEpilogue_t`. One rank has nothing to reduce. */
 export function epilogueCode({ name }: Epilog, path: CublasMpPath): number {

@@ -6,9 +6,9 @@
 import { checkCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
 import { leadingDimension } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
+import { COMPUTE_CODES } from "../../../blas/cublas_codes.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import type { ComputeType } from "../../matmul/compute_type.ts";
-import { COMPUTE_CODES } from "./attributes.ts";
 import type { GivenMatrix } from "./paths.ts";
 import type { CublasMpResources } from "./resources.ts";
 

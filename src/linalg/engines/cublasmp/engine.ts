@@ -16,7 +16,7 @@ import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { slownessOf } from "../../../overlap/cost_model.ts";
-import { agree, largestOnAll } from "../../../runtime/agreement.ts";
+import { agree, agreeOnLargest, runOnAll } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import { type EpilogValues, isTrivial } from "../../matmul/epilog.ts";
@@ -136,7 +136,9 @@ function refuseAlgorithm(request: EngineRequest): Refusal | null {
   if (MULTICAST_ALGORITHMS.includes(algorithm as CublasMpAlgorithm) && !settings?.allowMulticast) {
     return {
       reason: `algorithm ${algorithm} uses NVLink multicast, which is off by default`,
-      instead: "Use split_p2p or no_overlap, or pass allowMulticast: true if the machine's GPUs are yours alone.",
+      instead: `Use ${
+        TUNED_ALGORITHMS.join(" or ")
+      }, or pass allowMulticast: true if the machine's GPUs are yours alone.`,
     };
   }
   if (isEmpty(request.problem) || wayFor(request) !== null) return null;
@@ -216,6 +218,7 @@ function plan(runtime: Runtime, request: EngineRequest): EnginePlan {
 export const cublasMpEngine: MatmulEngine<"cublasmp", CublasMpAlgorithm> = {
   name: ENGINE_NAME,
   device: "gpu",
+  isUsual: true,
   algorithms: Object.keys(ALGORITHM_CODES) as CublasMpAlgorithm[],
   tuned: TUNED_ALGORITHMS,
   open: () => `cuBLASMp ${openCublasMp().version}`,
@@ -237,6 +240,16 @@ function ownEpilogPlan(runtime: Runtime, request: EngineRequest, product: Engine
   return isPointwise(request.epilog)
     ? new DeviceEpilogPlan(runtime, request, product)
     : new HostEpilogPlan(runtime, request, product);
+}
+
+/** What an execution returns; null if cuBLASLt has not what it takes. */
+function unlessUnavailable(execute: () => EpilogValues): EpilogValues | null {
+  try {
+    return execute();
+  } catch (error) {
+    if (error instanceof CublasMpError && UNAVAILABLE.includes(error.code)) return null;
+    throw error;
+  }
 }
 
 /**
@@ -300,23 +313,12 @@ class TriedPlan implements EnginePlan {
 
   #try(execute: () => EpilogValues, executeOwn: () => EpilogValues): EpilogValues {
     this.#isTried = true;
-    let outputs: EpilogValues | null = null;
-    let failure: { readonly error: unknown } | null = null;
-    try {
-      outputs = execute();
-    } catch (error) {
-      failure = { error };
-    }
-    const failed = largestOnAll(this.#runtime, "Matmul.execute", () => {
-      if (failure === null) return 0;
-      const { error } = failure;
-      if (error instanceof CublasMpError && UNAVAILABLE.includes(error.code)) return 1;
-      throw error;
-    });
-    if (failed === 0) return outputs!;
+    const called = runOnAll(this.#runtime, "Matmul.execute", () => unlessUnavailable(execute));
+    const isLacking = agreeOnLargest(this.#runtime, "Matmul.execute", () => Number(called === null)) > 0;
+    if (!isLacking) return called!;
     this.#called![Symbol.dispose]();
     this.#called = null;
-    outputs = executeOwn();
+    const outputs = executeOwn();
     const note = this.report.notes.at(-1)!;
     this.#runtime.warnOnce(note, note);
     return outputs;

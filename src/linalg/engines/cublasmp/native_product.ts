@@ -9,20 +9,14 @@ import {
   CublasMpResultScheme,
 } from "../../../../ffi/cuda/cublasmp.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
+import { operationCode } from "../../../blas/cublas_codes.ts";
 import { allocate, type DType, dtypeInfo, type Scalar } from "../../../dtype/dtype.ts";
 import type { Stream } from "../../../gpu/stream.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { type ScaleType, scaleTypeOf } from "../../matmul/compute_type.ts";
+import { defaultComputeType, type ScaleType, scaleTypeOf } from "../../matmul/compute_type.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import type { EngineRequest } from "../engine.ts";
-import {
-  addendType,
-  ALGORITHM_CODES,
-  type CublasMpAlgorithm,
-  defaultComputeType,
-  epilogueCode,
-  operationCode,
-} from "./attributes.ts";
+import { addendType, ALGORITHM_CODES, type CublasMpAlgorithm, epilogueCode } from "./attributes.ts";
 import { MatmulDescriptor, MatrixDescriptor } from "./descriptor.ts";
 import { SOMEWHERE } from "./epilog_arrays.ts";
 import type { CublasMpCall, GivenMatrix } from "./paths.ts";

@@ -15,6 +15,7 @@ import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
+import { defaultComputeType } from "../../matmul/compute_type.ts";
 import {
   argumentsOf,
   type PblasCall,
@@ -24,13 +25,13 @@ import {
   type RoutineLetters,
 } from "../../pblas/call.ts";
 import type { AccumulatorDType } from "../../../dtype/dtype.ts";
-import { COMPUTE_CODES, defaultComputeType } from "./attributes.ts";
 import { MatrixDescriptor } from "./descriptor.ts";
 import { observe } from "./log.ts";
 import { gridShapeOf } from "./paths.ts";
 import { type CublasMpResources, cublasMpResources } from "./resources.ts";
 import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { scalar, setScalar } from "../../../blas/arguments.ts";
+import { COMPUTE_CODES } from "../../../blas/cublas_codes.ts";
 
 const LETTERS = {
   left: CublasSideMode.LEFT,

@@ -10,7 +10,7 @@ import type { LocalArray } from "../../../array/local_array.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { freeBytesFor } from "../../../memory/memory_pool.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
-import { agree, largestOnAll } from "../../../runtime/agreement.ts";
+import { agree, agreeOnLargest } from "../../../runtime/agreement.ts";
 import { callJointly } from "../../../runtime/joint_call.ts";
 import { beforeMpiEnds } from "../../../mpi/init_finalize.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -135,12 +135,12 @@ export class CublasMpResources {
    * their products run one after the other. Collective; fails on every rank if `ask` does on any.
    */
   workspace(ask: () => number, grids: readonly bigint[]): Workspace {
-    const needed = largestOnAll(this.#runtime, "cublasMpMatmul_bufferSize", ask);
+    const needed = agreeOnLargest(this.#runtime, "cublasMpMatmul_bufferSize", ask);
     let workspace = this.#workspaces.at(-1);
     if (workspace === undefined || workspace.byteLength < needed) {
       // GPUs may have other memory than those of other ranks.
       const share = () => Math.ceil(this.#runtime.device.memoryBytes * FIRST_SHARE);
-      const usual = workspace === undefined ? largestOnAll(this.#runtime, "cublasMpMalloc", share) : 0;
+      const usual = workspace === undefined ? agreeOnLargest(this.#runtime, "cublasMpMalloc", share) : 0;
       const size = Math.ceil(Math.max(1, needed, usual) / GRANULARITY) * GRANULARITY;
       this.#workspaces.push(workspace = this.#allocate(size, grids[0]));
     }
@@ -164,7 +164,7 @@ export class CublasMpResources {
     }
     const name = "cublasMpBufferRegister";
     // A slice may begin within the memory on some ranks only.
-    const isWhole = largestOnAll(this.#runtime, name, () => Number(matrix.address !== address)) === 0;
+    const isWhole = agreeOnLargest(this.#runtime, name, () => Number(matrix.address !== address)) === 0;
     const size = BigInt(Math.ceil(byteLength / WINDOW_ALIGNMENT) * WINDOW_ALIGNMENT);
     if (isWhole) this.#callJointly(name, () => this.symbols[name](grid, address, size));
     grids.set(grid, isWhole);

@@ -27,7 +27,7 @@ export function emptyStrategy(problem: MatmulProblem): Strategy {
 /** The plan of an empty product for an engine of this name. Local. */
 export function planEmptyProduct(runtime: Runtime, request: EngineRequest, engine: string): EnginePlan {
   const strategy = { ...emptyStrategy(request.problem), variant: "nothing to multiply" };
-  const plan = new HostPlan(engine, runtime, request, strategy, SCALING);
+  const plan = new HostPlan(engine, runtime, request, strategy, SCALING, null);
   return runtime.stream === null ? plan : new OnHost(runtime, plan);
 }
 

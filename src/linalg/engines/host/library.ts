@@ -3,12 +3,11 @@
  *
  * @module
  */
-import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
+import type { Scalapack } from "../../../../ffi/blas/scalapack.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 
-/** Open ScaLAPACK, unless it is open; returns who made it, and its version. */
-export function scalapackLibrary(runtime: Runtime): string {
-  const { vendor, version, warnings } = openScalapack(runtime.threads);
+/** Who made a library, and its version, for people; what is wrong with it is warned of, once. */
+export function libraryInWords(runtime: Runtime, { vendor, version, warnings }: Scalapack): string {
   for (const warning of warnings) runtime.warnOnce(warning, warning);
   return `${vendor}, ${version}`;
 }

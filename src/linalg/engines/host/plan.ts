@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
-import { openScalapack } from "../../../../ffi/blas/scalapack.ts";
+import { type Blas, BLAS_TYPES } from "../../../../ffi/blas/blas.ts";
 import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts";
 import { multiplyRate, operationsOf } from "../../../blas/host_rate.ts";
 import { CommunicationMatrix } from "../../../distribution/mod.ts";
@@ -62,6 +61,7 @@ export class HostPlan implements EnginePlan {
   readonly #epilog: Epilog;
   readonly #runtime: Runtime;
   readonly #multiplier: Multiplier;
+  readonly #blas: Blas | null;
   /** What the ranks exchange while they multiply, for who records; null if nothing, or a library does it. */
   readonly #exchange: string | null;
   readonly #a: Preparation;
@@ -77,13 +77,14 @@ export class HostPlan implements EnginePlan {
     readonly execute: () => EpilogValues;
   } | null = null;
 
-  /** Plan for an engine of this name. */
+  /** Plan for an engine of this name, which multiplies by a BLAS; null where nothing is multiplied. */
   constructor(
     engine: string,
     runtime: Runtime,
     { problem, epilog }: EngineRequest,
     strategy: DescribedStrategy,
     multiplier: Multiplier,
+    blas: Blas | null,
   ) {
     const { accumulator } = problem;
     const to = (name: "a" | "b" | "c" | "d", conjugate = false) => ({
@@ -105,6 +106,7 @@ export class HostPlan implements EnginePlan {
     this.#d = new Delivery(runtime, problem.d, to("d"));
     this.#scaling = { a: new FactorScaling(runtime, strategy.a), b: new FactorScaling(runtime, strategy.b) };
     this.#multiplier = multiplier;
+    this.#blas = blas;
     const exchange = strategy.traffic > 0 ? exchangeOf(strategy) : null;
     this.#exchange = exchange && multiplier.way ? `${exchange} ${multiplier.way}` : null;
     this.#alpha = scalar(accumulator, 1);
@@ -150,13 +152,15 @@ export class HostPlan implements EnginePlan {
 
   predict(): AlgorithmTimes | null {
     const { moved, traffic, moves } = this.#strategy;
-    const { size, threads } = this.#runtime;
+    const { size } = this.#runtime;
+    const blas = this.#blas;
     const { accumulator, m, n, k } = this.#problem;
     const operations = operationsOf(accumulator) * m * n * k * shareOf(this.#strategy);
-    const gemm = () => openScalapack(threads).blas.gemm[BLAS_TYPES[accumulator]];
     return predictOnHost(this.#runtime, {
       operations,
-      operationsPerSecond: operations === 0 ? 0 : multiplyRate(gemm(), accumulator),
+      operationsPerSecond: blas === null || operations === 0
+        ? 0
+        : multiplyRate(blas.gemm[BLAS_TYPES[accumulator]], accumulator),
       bytes: 2 * (moved + traffic) / size,
       sent: (moved + traffic) / size,
       meetings: moves + meetingsOf(this.#strategy, k),

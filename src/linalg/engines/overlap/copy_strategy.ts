@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { CublasComputeType } from "../../../../ffi/cuda/cublaslt.ts";
+import { COMPUTE_CODES } from "../../../blas/cublas_codes.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import { canSum } from "../../../gpu/kernels/sum_kernels.ts";
 import { MOST_MEETING } from "../../../gpu/kernels/flag_kernels.ts";
@@ -12,12 +12,12 @@ import { durationOf, limitOf, predictStages, type Rates, slownessOf } from "../.
 import type { CopyEngineProblem, CopyEngineVariant } from "../../../overlap/executors/copy_engine/product.ts";
 import { lengthOf, type Part, type Partition } from "../../../overlap/partition.ts";
 import type { Interval } from "../../../runtime/timeline.ts";
-import type { ComputeType } from "../../matmul/compute_type.ts";
+import { type ComputeType, defaultComputeType } from "../../matmul/compute_type.ts";
 import type { MatmulProblem } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
-import { hostPartition, strategyInPlace } from "./host_strategy.ts";
+import { hostPartition, notInPlace, strategyInPlace } from "./host_strategy.ts";
 
 /** What copy engines and cuBLASLt do for a problem. */
 export interface CopyStrategy {
@@ -59,15 +59,15 @@ export function isCopyVariant(name: string): boolean {
 }
 
 /** Compute types that cuBLASLt has wherever it has their matrices, and that sum as wide as alpha and beta are. */
-const COMPUTE_CODES: Readonly<Partial<Record<ComputeType, number>>> = {
-  float32: CublasComputeType["32F"],
-  float32_pedantic: CublasComputeType["32F_PEDANTIC"],
-  float32_fast_float16: CublasComputeType["32F_FAST_16F"],
-  float32_fast_bfloat16: CublasComputeType["32F_FAST_16BF"],
-  float32_fast_tf32: CublasComputeType["32F_FAST_TF32"],
-  float64: CublasComputeType["64F"],
-  float64_pedantic: CublasComputeType["64F_PEDANTIC"],
-};
+const COPY_COMPUTE_TYPES: readonly ComputeType[] = [
+  "float32",
+  "float32_pedantic",
+  "float32_fast_float16",
+  "float32_fast_bfloat16",
+  "float32_fast_tf32",
+  "float64",
+  "float64_pedantic",
+];
 
 /** Elements of 8 bits that tensor cores take at a time. */
 const NARROW_MULTIPLE = 16;
@@ -87,24 +87,19 @@ export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
   if (scaling) return refuse("copy engines take one scale a matrix");
   const sumType = sumTypeOf(problem);
   const { communicationType = sumType, communicationSmCount } = settings;
-  const computeType = settings.computeType ??
-    (accumulator === "float64" || accumulator === "complex128" ? "float64" : "float32");
+  const computeType = settings.computeType ?? defaultComputeType(accumulator);
   if (communicationType !== sumType) return refuse(`partial sums travel in ${sumType}, not in ${communicationType}`);
   if (communicationSmCount !== undefined) return refuse("copy engines need no multiprocessors for communication");
-  const code = COMPUTE_CODES[computeType];
-  if (code === undefined) return refuse(`copy engines do not compute by computeType ${computeType}`);
+  if (!COPY_COMPUTE_TYPES.includes(computeType)) {
+    return refuse(`copy engines do not compute by computeType ${computeType}`);
+  }
   for (const [matrix, operation] of [[a, operationA], [b, operationB]] as const) {
     if (dtypeInfo(matrix.dtype).isComplex && operation.conjugate && !operation.transpose) {
       return refuse("cuBLASLt conjugates only what it transposes");
     }
   }
   const strategy = strategyInPlace(problem, algorithm);
-  if (strategy === null) {
-    return refuse(
-      "copy engines take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; " +
-        "these distributions would have to be changed",
-    );
-  }
+  if (strategy === null) return refuse(notInPlace("copy engines"));
   const partition = hostPartition(problem, strategy);
   const { kind, size, fixedParts, fixedAxis, parts } = partition;
   if (size > MOST_MEETING) return refuse(`at most ${MOST_MEETING} ranks meet, not ${size}`);
@@ -140,7 +135,7 @@ export function copyStrategy(request: EngineRequest): CopyStrategy | Refusal {
     sumType,
     operationA,
     operationB,
-    computeType: code,
+    computeType: COMPUTE_CODES[computeType],
     scaleType: accumulator,
   });
   return { strategy, problemOf, variant, name };

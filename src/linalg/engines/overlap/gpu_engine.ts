@@ -142,6 +142,7 @@ export const overlapGpuEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   name: "overlap",
   device: "gpu",
   algorithms: OVERLAP_ALGORITHMS,
+  hasTimelines: true,
   open: () => `NVRTC ${openNvrtc().version}, cuBLASLt ${openCublasLt().version}, kernels ${kernelsDigest()}`,
   supports(request, runtime) {
     const refusal = refuseTiles(seenBy(false, request), runtime);

@@ -18,7 +18,7 @@ import type { EngineRequest, MatmulEngine, Refusal } from "../engine.ts";
 import { describeOneDimensional, type OneDimensionalStrategy } from "../host/one_dimensional.ts";
 import { HostPlan, type Multiplier } from "../host/plan.ts";
 import { refuseOnHost } from "../host/refusal.ts";
-import { scalapackLibrary } from "../host/library.ts";
+import { libraryInWords } from "../host/library.ts";
 import {
   hostPartition,
   hostStrategy,
@@ -118,14 +118,16 @@ export const overlapHostEngine: MatmulEngine<"overlap", OverlapAlgorithm> = {
   name: NAME,
   device: "cpu",
   algorithms: OVERLAP_ALGORITHMS,
-  open: scalapackLibrary,
+  hasTimelines: true,
+  open: (runtime) => libraryInWords(runtime, openScalapack(runtime.threads)),
   supports: refuse,
   plan(runtime, request) {
     const { problem, algorithm } = request;
     const strategy = hostStrategy(problem, algorithm)!;
     const { way } = hostVariant(hostPartition(problem, strategy), false);
     const variant = `${describeOneDimensional(problem, strategy)}; schedule ${way}, in shared memory`;
-    const multiplier = new OverlapMultiplier(runtime, problem, strategy, openScalapack(runtime.threads));
-    return new HostPlan(NAME, runtime, request, { ...strategy, variant }, multiplier);
+    const scalapack = openScalapack(runtime.threads);
+    const multiplier = new OverlapMultiplier(runtime, problem, strategy, scalapack);
+    return new HostPlan(NAME, runtime, request, { ...strategy, variant }, multiplier, scalapack.blas);
   },
 };

@@ -44,6 +44,12 @@ export function strategyInPlace(problem: MatmulProblem, algorithm: string): OneD
   });
 }
 
+/** Why some do not multiply where there is no {@linkcode strategyInPlace}. */
+export function notInPlace(who: string): string {
+  return `${who} take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; ` +
+    "these distributions would have to be changed";
+}
+
 function cheapest(
   problem: MatmulProblem,
   algorithm: string,

@@ -266,10 +266,11 @@ export class TilePlan implements EnginePlan {
   timeline(operands: LocalOperands, values: EngineValues): TimelineSteps {
     const { operands: given, before, target: prepared } = this.#ready(operands, values);
     const { product } = this.#shared!.value;
-    const { variant } = this.#tiles;
+    const { variant, problemOf } = this.#tiles;
     const clusters = product.blocks / variant.shape.cluster;
+    const problems = Array.from({ length: this.#problem.size }, (_, rank) => problemOf(rank));
     return {
-      predicted: wavesOf(predictTiles(this.#problem, variant, clusters, ratesOf(this.#runtime))),
+      predicted: wavesOf(predictTiles(problems, variant, clusters, ratesOf(this.#runtime))),
       run: () => {
         const { d, partsOfD, peersOfD } = prepared ?? this.#commonTarget(operands.d);
         if (before.length > 0) product.settle();

@@ -20,7 +20,7 @@ import type { MatmulProblem } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
 import type { EngineRequest, Refusal } from "../engine.ts";
 import type { OneDimensionalStrategy } from "../host/one_dimensional.ts";
-import { hostPartition, strategyInPlace } from "./host_strategy.ts";
+import { hostPartition, notInPlace, strategyInPlace } from "./host_strategy.ts";
 import { isOwnActivation } from "./tile_epilog.ts";
 import { type Extents, usualVariant, variantNamed } from "./tile_variants.ts";
 
@@ -82,12 +82,7 @@ export function tileStrategy(request: EngineRequest): TileStrategy | Refusal {
   if (computeType !== "float32") return refuse(`tile kernels compute in float32, not by computeType ${computeType}`);
   if (communicationSmCount !== undefined) return refuse("tile kernels leave no multiprocessors to communication");
   const strategy = strategyInPlace(problem, algorithm);
-  if (strategy === null) {
-    return refuse(
-      "tile kernels take matrices where they lie, gather factors along m or n, and sum factors that are divided along k; " +
-        "these distributions would have to be changed",
-    );
-  }
+  if (strategy === null) return refuse(notInPlace("tile kernels"));
   const partition = hostPartition(problem, strategy);
   const { axis, size, parts, extents, kind } = partition;
   if (!sameParts(parts, evenParts(extents[axis], size))) {

@@ -13,7 +13,7 @@ import { exchangeOf } from "../host/strategy.ts";
 import type { Algorithm, AlgorithmContext } from "./algorithm.ts";
 import { AllGatherGemm } from "./all_gather_gemm.ts";
 import { GemmAllReduce, GemmReduceScatter } from "./gemm_reduce.ts";
-import { scalapackLibrary } from "../host/library.ts";
+import { libraryInWords } from "../host/library.ts";
 import { LocalGemm } from "./local_gemm.ts";
 import { scalapackPblas } from "./pblas.ts";
 import { Pgemm } from "./pgemm.ts";
@@ -62,8 +62,9 @@ function multiplierOf(context: AlgorithmContext): Algorithm {
 export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
   name: NAME,
   device: "cpu",
+  isUsual: true,
   algorithms: SCALAPACK_ALGORITHMS,
-  open: scalapackLibrary,
+  open: (runtime) => libraryInWords(runtime, openScalapack(runtime.threads)),
   supports: refuse,
   cost({ problem, algorithm }: EngineRequest): number {
     const { moved, traffic } = chooseStrategy(problem, requested(algorithm))!;
@@ -77,7 +78,7 @@ export const scalapackEngine: MatmulEngine<"scalapack", ScalapackAlgorithm> = {
     const variant = describeStrategy(problem, strategy);
     const multiplier = multiplierOf({ problem, strategy, communicator, scalapack });
     const described = { ...strategy, variant, leastTraffic: leastTraffic(problem, strategy) };
-    return new HostPlan(NAME, runtime, request, described, multiplier);
+    return new HostPlan(NAME, runtime, request, described, multiplier, scalapack.blas);
   },
   pblas: scalapackPblas,
 };

@@ -21,7 +21,7 @@ import { leadingDimensionOf } from "../../../blas/gemm.ts";
 import { integers, type NativeArgument, scalar, setScalar } from "../../../blas/arguments.ts";
 import { arrayDescriptor } from "./descriptor.ts";
 import { useGrid } from "./process_grids.ts";
-import { scalapackLibrary } from "../host/library.ts";
+import { libraryInWords } from "../host/library.ts";
 
 const LETTERS = {
   left: "L",
@@ -105,7 +105,7 @@ export const scalapackPblas: PblasEngine = {
   squareOnly: [],
   operationsPerSecond: ({ threads }, dtype) => multiplyRate(openScalapack(threads).blas.gemm[BLAS_TYPES[dtype]], dtype),
   accepts: () => true,
-  open: scalapackLibrary,
+  open: (runtime) => libraryInWords(runtime, openScalapack(runtime.threads)),
   run(runtime: Runtime, call: PblasCall): void {
     const scalapack = openScalapack(runtime.threads);
     using grid = useGrid(runtime.communicator, scalapack, call.blocks.grid);

@@ -6,8 +6,8 @@ import {
   biasType,
   epilogueCode,
   MULTICAST_ALGORITHMS,
-  operationCode,
 } from "../../../../src/linalg/engines/cublasmp/attributes.ts";
+import { operationCode } from "../../../../src/blas/cublas_codes.ts";
 import { scaleTypeOf } from "../../../../src/linalg/matmul/compute_type.ts";
 import { errorsOf, parseLog } from "../../../../src/linalg/engines/cublasmp/log.ts";
 import { describeEpilog, EPILOG_NAMES } from "../../../../src/linalg/matmul/epilog.ts";
