@@ -69,6 +69,6 @@ export { type NpyHeader, parseNpyHeader } from "./src/array/npy_header.ts";
 
 // Options of products as C has them, and what was probably meant by an unknown name
 export { EPILOG_NAMES } from "./src/linalg/matmul/epilog.ts";
-export type { Operation } from "./src/blas/operation.ts";
+export type { Operation } from "./src/blas/transposition.ts";
 export { type Operations, packQualifiers, qualifiersObject } from "./src/linalg/matmul/qualifiers.ts";
 export { nearest } from "./src/options.ts";

@@ -15,7 +15,7 @@ import { jobName, json, junit, tap } from "../results/reports.ts";
 import { type Listing, listingOf, listingOfRun, UNASKED, unstarted, withUnknown } from "../results/unstarted.ts";
 import { fetchModules } from "../launch/modules.ts";
 import { isThisHost, nameOf } from "../launch/allocation.ts";
-import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/place.ts";
+import { parsePlace, type Place, placeHelp, placeOptions } from "../launch/job_place.ts";
 import { scriptOfUser } from "./run.ts";
 import { TapReader } from "../results/tap.ts";
 import {

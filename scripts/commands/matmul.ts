@@ -19,7 +19,7 @@ import {
   type MatmulStage,
   stageMarker,
 } from "./matmul_rank.ts";
-import { parsePlace, type Place, placeOptions } from "../launch/place.ts";
+import { parsePlace, type Place, placeOptions } from "../launch/job_place.ts";
 import { readyLauncher } from "../launch/ready_launcher.ts";
 import {
   colorVariables,

@@ -9,7 +9,7 @@ import { denoFlagsWithValue, splitDenoFlags } from "../launch/deno_flags.ts";
 import { denoRun, denoTest, perRank } from "../launch/job.ts";
 import { commandLine, findLauncher, type Launcher } from "../launch/launcher.ts";
 import { localModules, nextChange, warmCache } from "../launch/modules.ts";
-import { parsePlace, parseRanks, placeHelp, placeOptions } from "../launch/place.ts";
+import { parsePlace, parseRanks, placeHelp, placeOptions } from "../launch/job_place.ts";
 import { clearProfiles, profileFlags, writeMergedProfile } from "../launch/profile.ts";
 import { quote } from "../launch/shell.ts";
 import { runVisibly, type VisibleJob } from "../launch/visible_job.ts";

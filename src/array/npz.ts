@@ -38,7 +38,7 @@ import {
   storedHeaderBytes,
   TAIL_BYTES,
   type ZipEntry,
-} from "./zip.ts";
+} from "./zip_archive.ts";
 
 const SUFFIX = ".npy";
 

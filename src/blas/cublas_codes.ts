@@ -5,7 +5,7 @@
  */
 import { CublasComputeType, CublasOperation } from "../../ffi/cuda/cublaslt.ts";
 import { type DType, dtypeInfo } from "../dtype/dtype.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation } from "./transposition.ts";
 
 /** `cublasComputeType_t` of each compute type. */
 export const COMPUTE_CODES = {

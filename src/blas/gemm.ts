@@ -8,7 +8,7 @@ import { leadingDimension } from "../array/layout.ts";
 import type { LocalArray } from "../array/local_array.ts";
 import { ShapeError } from "../errors.ts";
 import { recorder } from "../runtime/recorder.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation } from "./transposition.ts";
 import { character, integers, type TransposeCode } from "./arguments.ts";
 
 /** BLAS's letter for an operation. What BLAS cannot do, to conjugate alone, is done to a copy before. */

@@ -16,7 +16,7 @@ import type { Stream } from "../gpu/stream.ts";
 import type { DeviceMemory } from "../memory/device_buffer.ts";
 import { operationCode } from "./cublas_codes.ts";
 import type { Extents, MatrixInMemory } from "./gemm.ts";
-import type { Operation } from "./operation.ts";
+import type { Operation } from "./transposition.ts";
 
 /** Bytes of a workspace: what NVIDIA recommends for Hopper. */
 export const GEMM_WORKSPACE_BYTES = 32 * 2 ** 20;
@@ -76,7 +76,7 @@ export function areWavesFull(waves: readonly number[]): boolean {
 export type GemmScalar = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
 /** One product: C is as large as D, and may be D. */
-export interface GpuProduct {
+export interface GemmInMemory {
   /** m, n and k. */
   readonly extents: Extents;
   /** Where the matrices lie, column by column. */
@@ -132,7 +132,7 @@ export class GpuGemm implements Disposable {
    *
    * @throws {ConfigurationError} if cuBLASLt has no kernel for it.
    */
-  prepare({ extents, matrices }: GpuProduct): GemmLaunch {
+  prepare({ extents, matrices }: GemmInMemory): GemmLaunch {
     const { a, b, c, d } = matrices;
     const [layoutA, layoutB, layoutC, layoutD] = this.#layoutsOf({ extents, matrices });
     const algorithm = this.#algorithmFor({ extents, matrices }, [layoutA, layoutB, layoutC, layoutD]);
@@ -181,7 +181,7 @@ export class GpuGemm implements Disposable {
     checkCublas(code, "cublasLtMatmulDescSetAttribute");
   }
 
-  #layoutsOf({ extents: { m, n, k }, matrices }: GpuProduct): bigint[] {
+  #layoutsOf({ extents: { m, n, k }, matrices }: GemmInMemory): bigint[] {
     const { operationA, operationB } = this.#options;
     const shapes: Record<GemmMatrix, [number, number]> = {
       a: operationA.transpose ? [k, m] : [m, k],
@@ -211,7 +211,7 @@ export class GpuGemm implements Disposable {
     });
   }
 
-  #algorithmFor({ extents, matrices }: GpuProduct, layouts: readonly bigint[]): Uint8Array<ArrayBuffer> {
+  #algorithmFor({ extents, matrices }: GemmInMemory, layouts: readonly bigint[]): Uint8Array<ArrayBuffer> {
     const alignments = (["a", "b", "c", "d"] as const).map((name) => alignmentOf(matrices[name].address));
     const isInPlace = matrices.c.address === matrices.d.address;
     const key = [layouts, alignments, isInPlace].join();

@@ -16,7 +16,7 @@ import type { Runtime } from "../runtime/runtime.ts";
 import { FFT_EFFORTS, type FFTEngine, type FFTPlace } from "./engines/engine.ts";
 import { checkAlgorithm, checkEngine, chooseFFTEngine } from "./engines/registry.ts";
 import type { FFTOptions, FFTPlanOptions } from "./options.ts";
-import { inShape } from "./places.ts";
+import { inShape } from "./pass_places.ts";
 import { checkRoom, isWholeInSymmetric } from "./operand_room.ts";
 import {
   FFT_NORMS,

@@ -11,7 +11,17 @@ import type { Distribution, Range } from "../distribution/mod.ts";
 import { sizeOfShape } from "../array/layout.ts";
 import { ROUTE_ALGORITHMS } from "./engines/staged/algorithms.ts";
 import { fourStepRoute, refusalOfFourSteps } from "./four_step.ts";
-import { inShape, isWhole, type Place, placeOf, placeOfResult, placesBetween, root, slabs, usesAll } from "./places.ts";
+import {
+  inShape,
+  isWhole,
+  type Place,
+  placeOf,
+  placeOfResult,
+  placesBetween,
+  root,
+  slabs,
+  usesAll,
+} from "./pass_places.ts";
 import { type FFTProblem, type FFTShape, itemSizeOf } from "./problem.ts";
 import type { Route, RouteStep, TransformStep } from "./steps.ts";
 

@@ -20,15 +20,15 @@ const WORTH_STAGING = 2 ** 20;
 const WORTH_A_CREW = 2 ** 26;
 
 /** The pinned memory of this process, made at the first large copy. */
-interface Staging {
+interface PinnedRoom {
   memory: PinnedBuffer;
   events: Event[];
   crew: CopyCrew;
 }
 
-let staging: Staging | undefined;
+let staging: PinnedRoom | undefined;
 
-function openStaging(bytes: number): Staging {
+function openStaging(bytes: number): PinnedRoom {
   if (staging === undefined) {
     const events = Array.from({ length: SLOTS }, () => new Event());
     const made = { memory: new PinnedBuffer(SLOTS * CHUNK_BYTES), events, crew: new CopyCrew() };

@@ -10,7 +10,7 @@
 import { checkCuda, CudaHostFlags, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
 import { mayViewAddresses, viewOfAddress } from "../../ffi/memory.ts";
 import { CollectiveError, ConfigurationError } from "../errors.ts";
-import { type Mark, meet, type Patience } from "../gpu/kernels/meeting_kernel.ts";
+import { type Mark, meet, type MeetingLimit } from "../gpu/kernels/meeting_kernel.ts";
 import { Stream } from "../gpu/stream.ts";
 import { patienceFor } from "../gpu/waiting.ts";
 import type { Communicator } from "../mpi/communicator.ts";
@@ -64,7 +64,7 @@ export class DeviceChannels {
   readonly streams: LinkStreams;
   readonly #rank: number;
   readonly #parts: readonly bigint[];
-  readonly #patience: Patience;
+  readonly #patience: MeetingLimit;
   readonly #patienceSeconds: number;
   readonly #failure: BigInt64Array<ArrayBuffer>;
   /** How far this rank's side of each mark is, by kind and peer. */

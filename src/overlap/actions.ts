@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Action, RankProgram, Span, Wanted } from "./check.ts";
+import type { Action, RankProgram, Span, Wanted } from "./proof.ts";
 import { lengthOf, type Part, type Partition } from "./partition.ts";
 import type { MemoryLines, Schedule, ScheduleStep } from "./schedule.ts";
 import {

@@ -9,7 +9,7 @@
 import { H200_MEASURED, type MeasuredRates } from "../array/gpu_model.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { stageProgram, type Taking, tilePrograms } from "./actions.ts";
-import type { Action, RankProgram } from "./check.ts";
+import type { Action, RankProgram } from "./proof.ts";
 import {
   factorBytes as factorBytesOf,
   TILE_ROWS,

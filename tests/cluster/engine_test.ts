@@ -22,7 +22,7 @@ import { scalapackEngine } from "../../src/linalg/engines/scalapack/engine.ts";
 import { describeEpilog, type EpilogName } from "../../src/linalg/matmul/epilog.ts";
 import type { AlgorithmName } from "../../src/linalg/engines/registry.ts";
 import type { MatmulProblem, Matrix } from "../../src/linalg/matmul/problem.ts";
-import type { Operation } from "../../src/blas/operation.ts";
+import type { Operation } from "../../src/blas/transposition.ts";
 import { Runtime } from "../../src/runtime/runtime.ts";
 import { clusterTest } from "../../src/testing/mod.ts";
 import {

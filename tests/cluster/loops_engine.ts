@@ -7,7 +7,7 @@ import type { EnginePlan, EngineRequest, EngineValues, MatmulEngine } from "../.
 import { registerEngine } from "../../src/linalg/engines/registry.ts";
 import { isTrivial } from "../../src/linalg/matmul/epilog.ts";
 import type { LocalOperands, Matrix } from "../../src/linalg/matmul/problem.ts";
-import type { Operation } from "../../src/blas/operation.ts";
+import type { Operation } from "../../src/blas/transposition.ts";
 import { apply, at, combine, type Complex, type Dense, dense, held, product } from "./matmul_oracle.ts";
 
 /** The name of the engine. */

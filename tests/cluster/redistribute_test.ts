@@ -27,7 +27,7 @@ import {
   StateError,
 } from "../../mod.ts";
 import { viewOfAddress } from "../../ffi/memory.ts";
-import { HostExecutor } from "../../src/array/redistribution/host_executor.ts";
+import { PackedExecutor } from "../../src/array/redistribution/packed_executor.ts";
 import { planRedistribution } from "../../src/array/redistribution/plan.ts";
 import { prepareThroughWindow } from "../../src/array/redistribution/window_executor.ts";
 import { MpiWindow } from "../../src/memory/mpi_window.ts";
@@ -707,7 +707,7 @@ clusterTest("derived types of a move that the ranks do not agree on are freed", 
   assertEquals(typesLeft(counts), 0);
 });
 
-for (const [way, Executor] of [["packed", HostExecutor], ["by derived types", TypedExecutor]] as const) {
+for (const [way, Executor] of [["packed", PackedExecutor], ["by derived types", TypedExecutor]] as const) {
   clusterTest(`messages in many parts, ${way}`, (runtime) => {
     const { communicator, rank, size } = runtime;
     const [from, to] = [Slab.X, Slab.Y].map((slab) => slab.bind([23, 19], size));

@@ -20,7 +20,7 @@ import { type Order, prepareCopy } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import { GpuExecutor, type Laid, Scratch } from "./gpu_executor.ts";
-import { HostExecutor } from "./host_executor.ts";
+import { PackedExecutor } from "./packed_executor.ts";
 import { type Making, prepareMaking, type Using } from "./making_executor.ts";
 import { PeerExecutor } from "./peer_executor.ts";
 import { ProcessExecutor } from "./process_executor.ts";
@@ -67,7 +67,7 @@ interface Kept {
 export class Redistributor {
   readonly #runtime: Runtime;
   readonly #plan: RedistributionPlan;
-  readonly #host: HostExecutor;
+  readonly #host: PackedExecutor;
   readonly #typed: TypedExecutor;
   readonly #processes: ProcessExecutor;
   readonly #gpu: GpuExecutor;
@@ -106,7 +106,7 @@ export class Redistributor {
   ) {
     this.#runtime = runtime;
     this.#plan = planRedistribution(from, to, runtime.rank);
-    this.#host = new HostExecutor(this.#plan, runtime.communicator);
+    this.#host = new PackedExecutor(this.#plan, runtime.communicator);
     this.#typed = new TypedExecutor(this.#plan, runtime.communicator);
     this.#processes = new ProcessExecutor(this.#plan);
     this.#gpu = new GpuExecutor(this.#plan, runtime, scratch);

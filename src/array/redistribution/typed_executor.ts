@@ -48,7 +48,7 @@ export class TypedExecutor {
     this.#mostBytes = mostBytes;
   }
 
-  /** As `HostExecutor.prepare`, with `MPI_Alltoallw`. */
+  /** As `PackedExecutor.prepare`, with `MPI_Alltoallw`. */
   prepare(source: LocalArray, target: LocalArray, order: Order): () => void {
     const plan = this.#plan;
     const { itemSize, parts } = dtypeInfo(source.dtype);

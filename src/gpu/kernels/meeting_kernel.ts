@@ -51,7 +51,7 @@ export interface Mark {
 }
 
 /** How long is waited, and where it is noted for whom in vain. */
-export interface Patience {
+export interface MeetingLimit {
   /** Cycles of the GPU. */
   readonly cycles: bigint;
   /** Pinned memory of the host, 8 bytes: 0, or one more than the rank that did not come. */
@@ -74,7 +74,7 @@ function launchOn({ device }: Stream): PreparedLaunch {
 }
 
 /** Put it on a stream: raise marks, all of them, then wait for others. */
-export function meet(stream: Stream, raised: readonly Mark[], awaited: readonly Mark[], patience: Patience): void {
+export function meet(stream: Stream, raised: readonly Mark[], awaited: readonly Mark[], patience: MeetingLimit): void {
   if (raised.length + awaited.length === 0) return;
   const launch = launchOn(stream);
   const { words } = launch;

@@ -10,7 +10,7 @@ import type { DescribedMatrix } from "../operands.ts";
 import type { Epilog } from "./epilog.ts";
 import type { Matrix } from "./problem.ts";
 import type { QuantizationValues } from "./quantization.ts";
-import type { Operation } from "../../blas/operation.ts";
+import type { Operation } from "../../blas/transposition.ts";
 
 /** What a product is, with what follows it, and how it is computed if that is planned. */
 export function explainProduct(

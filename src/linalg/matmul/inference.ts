@@ -6,7 +6,7 @@
 import { checkDistribution } from "../../distribution/distribution.ts";
 import { BlockCyclic, BlockNonCyclic, type Distribution, Replicated, Slab, Sliced } from "../../distribution/mod.ts";
 import { ShapeError } from "../../errors.ts";
-import type { Operation } from "../../blas/operation.ts";
+import type { Operation } from "../../blas/transposition.ts";
 import { checkBoolean, checkKeys, describe, keysOf } from "../../options.ts";
 import type { Operations } from "./qualifiers.ts";
 

@@ -8,7 +8,7 @@
  * @module
  */
 import type { DescribedMatrix } from "../operands.ts";
-import type { Operation } from "../../blas/operation.ts";
+import type { Operation } from "../../blas/transposition.ts";
 import type { AccumulatorDType, DType } from "../../dtype/dtype.ts";
 import type { LocalArray } from "../../array/local_array.ts";
 import type { Distribution } from "../../distribution/mod.ts";

@@ -6,7 +6,7 @@
 import { DTypeError } from "../../errors.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { checkBoolean, describe, keysOf, noteOwnClass, readOptions } from "../../options.ts";
-import type { Operation } from "../../blas/operation.ts";
+import type { Operation } from "../../blas/transposition.ts";
 
 /** What is done to one matrix before it is multiplied. */
 export interface MatrixQualifier {

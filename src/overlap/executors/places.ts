@@ -4,7 +4,7 @@
  * @module
  */
 import { beginningAt, type Extents, type MatrixInMemory } from "../../blas/gemm.ts";
-import type { Operation } from "../../blas/operation.ts";
+import type { Operation } from "../../blas/transposition.ts";
 import { type Axis, lengthOf, lineElements, MATRIX_AXES, type MatrixName, type Part } from "../partition.ts";
 import type { Gemm, MemoryLines, Schedule } from "../schedule.ts";
 

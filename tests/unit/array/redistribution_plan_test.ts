@@ -4,7 +4,7 @@ import { type DType, dtypeInfo } from "../../../src/dtype/dtype.ts";
 import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
-import { type Exchanging, HostExecutor } from "../../../src/array/redistribution/host_executor.ts";
+import { type Exchanging, PackedExecutor } from "../../../src/array/redistribution/packed_executor.ts";
 import { type Packed, partsAlong, piecesOf } from "../../../src/array/redistribution/pieces.ts";
 import {
   onRoot,
@@ -35,7 +35,7 @@ type Exchange = (send: BigInt64Array, options: Options) => void;
 /** A rank without MPI: what it does in an exchange can be changed. */
 class Rank implements Exchanging {
   readonly plan: RedistributionPlan;
-  readonly executor: HostExecutor;
+  readonly executor: PackedExecutor;
   exchange: Exchange = () => {};
   agree: (rounds: number) => number = () => {
     throw new Error("Parts are small: all ranks know that there is one message.");
@@ -43,7 +43,7 @@ class Rank implements Exchanging {
 
   constructor(from: Parts, to: Parts, rank: number, mostBytes?: number, readonly size = from.size!) {
     this.plan = planRedistribution(from, to, rank);
-    this.executor = new HostExecutor(this.plan, this, mostBytes);
+    this.executor = new PackedExecutor(this.plan, this, mostBytes);
   }
 
   allReduce(rounds: Int32Array<ArrayBuffer>): Int32Array {

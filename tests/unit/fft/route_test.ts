@@ -4,7 +4,7 @@ import { BlockCyclic, Box, type Corners, type Distribution, ProcessGrid, Replica
 import { locationsOf, worksInPlace } from "../../../src/fft/engines/staged/locations.ts";
 import { nearlySquareFactors } from "../../../src/distribution/nearly_square.ts";
 import { columnsOf } from "../../../src/fft/four_step.ts";
-import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/places.ts";
+import { gridOf, inShape, isWhole, pencils, squarest } from "../../../src/fft/pass_places.ts";
 import { type FFTProblem, type FFTType, shapeOf } from "../../../src/fft/problem.ts";
 import { findRoutes, naturalDistribution } from "../../../src/fft/route.ts";
 import type { RouteStep } from "../../../src/fft/steps.ts";

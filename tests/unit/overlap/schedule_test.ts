@@ -9,7 +9,7 @@ import {
   type RankProgram,
   type Span,
   type Wanted,
-} from "../../../src/overlap/check.ts";
+} from "../../../src/overlap/proof.ts";
 import { type Partition, partitionOf } from "../../../src/overlap/partition.ts";
 import {
   GATHER_WAYS,

@@ -8,7 +8,7 @@ import {
   tileShapeNamed,
 } from "../../../src/overlap/executors/tile/configuration.ts";
 import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
-import { type Action, check, type Finding, type RankProgram } from "../../../src/overlap/check.ts";
+import { type Action, check, type Finding, type RankProgram } from "../../../src/overlap/proof.ts";
 import {
   MOST_RECTANGLES,
   packTiles,

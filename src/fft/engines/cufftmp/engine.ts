@@ -5,7 +5,7 @@
  */
 import { sizeOfShape } from "../../../array/layout.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
-import { inShape } from "../../places.ts";
+import { inShape } from "../../pass_places.ts";
 import { dtypesOf, type FFTProblem } from "../../problem.ts";
 import type { FFTEngine, FFTPlace } from "../engine.ts";
 import { algorithmsOf, CUFFTMP_ALGORITHMS, isBetweenSlabs, refusalOf } from "./layout.ts";

@@ -21,7 +21,7 @@ import { agreeStrictly } from "../../../runtime/agreement.ts";
 import { callJointly } from "../../../runtime/joint_call.ts";
 import { recordSpan } from "../../../runtime/recorder.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
-import { inShape } from "../../places.ts";
+import { inShape } from "../../pass_places.ts";
 import type { FFTDirection, FFTProblem } from "../../problem.ts";
 import { isWholeInSymmetric } from "../../operand_room.ts";
 import { scaleOnDevice } from "../device_kernels.ts";

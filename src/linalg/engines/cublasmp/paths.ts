@@ -24,7 +24,7 @@ import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { BlockCyclic, type Distribution, type ProcessGrid, type Range } from "../../../distribution/mod.ts";
 import type { Epilog } from "../../matmul/epilog.ts";
 import { kept, type MatmulProblem, type Matrix, summed } from "../../matmul/problem.ts";
-import type { Operation } from "../../../blas/operation.ts";
+import type { Operation } from "../../../blas/transposition.ts";
 import { isQuantized, SCALE_BLOCK, type Scaling } from "../../matmul/quantization.ts";
 import { isCheaper } from "../cost.ts";
 import {

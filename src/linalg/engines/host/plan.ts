@@ -17,7 +17,7 @@ import type { Interval } from "../../../runtime/timeline.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Epilog, type EpilogValues, isTrivial, type PreparedEpilog } from "../../matmul/epilog.ts";
 import { type LocalOperands, type MatmulProblem, matrixName } from "../../matmul/problem.ts";
-import { bytesBetween } from "../communication.ts";
+import { bytesBetween } from "../product_traffic.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, TimelineSteps } from "../engine.ts";
 import { FactorScaling, scalarOf } from "./block_scaling.ts";
 import { prepareOnAllRanks } from "./epilog.ts";

@@ -17,7 +17,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { EpilogValues } from "../../matmul/epilog.ts";
 import { type LocalOperands, matrixName } from "../../matmul/problem.ts";
 import { isQuantized } from "../../matmul/quantization.ts";
-import { bytesBetween } from "../communication.ts";
+import { bytesBetween } from "../product_traffic.ts";
 import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, TimelineSteps } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";

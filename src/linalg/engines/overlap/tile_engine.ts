@@ -31,7 +31,7 @@ import { wavesOf } from "../../../overlap/waves.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { biasOf, type EpilogValues } from "../../matmul/epilog.ts";
 import { isEmpty, type LocalOperands, matrixName } from "../../matmul/problem.ts";
-import { bytesBetween } from "../communication.ts";
+import { bytesBetween } from "../product_traffic.ts";
 import type { Use } from "../communicator_resources.ts";
 import type { AlgorithmReport, EnginePlan, EngineRequest, EngineValues, Refusal, TimelineSteps } from "../engine.ts";
 import { describeOneDimensional } from "../host/one_dimensional.ts";

@@ -12,7 +12,7 @@ import { copyStrided } from "../../../array/layout.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { scalar } from "../../../blas/arguments.ts";
 import { GemmCall, inMemory, type MatrixInMemory } from "../../../blas/gemm.ts";
-import type { Operation } from "../../../blas/operation.ts";
+import type { Operation } from "../../../blas/transposition.ts";
 import { recorder } from "../../../runtime/recorder.ts";
 import { type AccumulatorDType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { lineElements } from "../../partition.ts";

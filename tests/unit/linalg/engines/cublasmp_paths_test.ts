@@ -17,7 +17,7 @@ import {
 } from "../../../../src/linalg/engines/cublasmp/paths.ts";
 import { describeEpilog, type EpilogName } from "../../../../src/linalg/matmul/epilog.ts";
 import type { MatmulProblem } from "../../../../src/linalg/matmul/problem.ts";
-import type { Operation } from "../../../../src/blas/operation.ts";
+import type { Operation } from "../../../../src/blas/transposition.ts";
 import { type GivenProduct, problemOf } from "../given_product.ts";
 
 type Matrix = number[][];

@@ -12,7 +12,7 @@ import {
   Slab,
 } from "../../../../src/distribution/mod.ts";
 import { elementsMoved, splitAlong } from "../../../../src/linalg/matrix_division.ts";
-import { bytesBetween } from "../../../../src/linalg/engines/communication.ts";
+import { bytesBetween } from "../../../../src/linalg/engines/product_traffic.ts";
 import { emptyStrategy } from "../../../../src/linalg/engines/host/empty_product.ts";
 import type { Strategy } from "../../../../src/linalg/engines/host/strategy.ts";
 import {

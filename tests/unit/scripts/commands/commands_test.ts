@@ -4,7 +4,7 @@ import { type Input, parseDistribution, productShape } from "../../../../scripts
 import { main, usage } from "../../../../scripts/main.ts";
 import { shardOf } from "../../../../scripts/commands/cluster_tests.ts";
 import { startScript } from "../../../../scripts/commands/run.ts";
-import { parsePlace } from "../../../../scripts/launch/place.ts";
+import { parsePlace } from "../../../../scripts/launch/job_place.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
 const input = (path: string, rows: number, columns: number, dtype: Input["dtype"] = "float32"): Input => ({

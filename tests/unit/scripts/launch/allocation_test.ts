@@ -1,7 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { hostname } from "node:os";
 import { findAllocation, hostsOf, parseHostfile, slurmHosts } from "../../../../scripts/launch/allocation.ts";
-import { parsePlace, parseRanks } from "../../../../scripts/launch/place.ts";
+import { parsePlace, parseRanks } from "../../../../scripts/launch/job_place.ts";
 import { CommandError } from "../../../../scripts/terminal.ts";
 
 Deno.test("slurmHosts() expands Slurm's short forms", () => {

@@ -36,7 +36,7 @@ const WORD = 8;
 const MOST_BYTES = 2 ** 30;
 
 /** Moves elements in the memory of hosts. It keeps its buffers for the next time. */
-export class HostExecutor {
+export class PackedExecutor {
   readonly #plan: RedistributionPlan;
   readonly #communicator: Exchanging;
   readonly #mostBytes: number;

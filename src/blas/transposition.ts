@@ -1,5 +1,5 @@
 /**
- * What is done to a factor before it is multiplied.
+ * What is done to a factor before it is multiplied: transposition and conjugation.
  *
  * @module
  */
