@@ -260,7 +260,9 @@ sleep 60`;
 });
 
 Deno.test("run removes the shared memory of processes that are no more", async () => {
-  const names = ["distmath.4194305.1", "__KMP_REGISTERED_LIB_4194305_0", `mpich_shar_tmpA${Deno.pid}`];
+  // No process has this number, and no other run of this test.
+  const nobody = 2 ** 22 + Deno.pid;
+  const names = [`distmath.${nobody}.1`, `__KMP_REGISTERED_LIB_${nobody}_0`, `mpich_shar_tmpA${Deno.pid}`];
   const gone = [...names, `sm_segment.${Deno.pid}`].map((name) => `/dev/shm/${name}`);
   for (const path of gone) {
     Deno.writeTextFileSync(path, "");
