@@ -55,7 +55,8 @@ export function timesOf(work: HostWork, bytesPerSecond: number, network?: Networ
     `${(bytesPerSecond / 1e9).toFixed(1)} GB/s`,
   ];
   const perMeeting = `${(1e6 * meeting).toFixed(0)} us a meeting of ranks`;
-  const between = network && `${(network.bytesPerSecond / 1e9).toPrecision(2)} GB/s from each rank to other machines`;
+  const between = network &&
+    `${Number((network.bytesPerSecond / 1e9).toPrecision(2))} GB/s from each rank to other machines`;
   return {
     predicted: computing + copying + sending + meetings * meeting,
     limit: Math.max(computing > 0 ? computing : copying, sending),

@@ -9,7 +9,7 @@ import { libcFunctions, toCString, viewOfAddress } from "../../ffi/memory.ts";
 import { ConfigurationError } from "../errors.ts";
 import { type Agreeing, exchange } from "../runtime/agreement.ts";
 import { startMpi } from "../mpi/init_finalize.ts";
-import type { Communicator } from "../mpi/communicator.ts";
+import { Communicator } from "../mpi/communicator.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { SymmetricBlock, SymmetricHeap } from "./symmetric_heap.ts";
 
@@ -92,7 +92,12 @@ function freeBytes(folder: string): number | null {
   return Number(out[1] * out[4]);
 }
 
-/** Source: MPI_Win_allocate_shared. The window stays locked by all, so that loads and stores need no other call. */
+/**
+ * Source: MPI_Win_allocate_shared. The window stays locked by all, so that loads and stores need no other call.
+ *
+ * It is of a communicator of its own, unless that is the world: MPICH and Intel MPI take a window for another one, and crash,
+ * if the communicator that it was made for is freed before it, and then one is made that gets the same number.
+ */
 export class MpiWindow implements SymmetricBlock {
   readonly address: bigint;
   readonly host: ArrayBuffer;
@@ -100,8 +105,9 @@ export class MpiWindow implements SymmetricBlock {
   readonly #window: BigUint64Array | Int32Array;
 
   /** All ranks have to be on one machine, with room for it. The first `cleared` bytes are 0. Collective. */
-  constructor(communicator: Communicator, bytes: number, cleared = bytes) {
+  constructor(given: Communicator, bytes: number, cleared = bytes) {
     const { symbols, constants, handle } = startMpi();
+    const communicator = given === Communicator.world() ? given : given.duplicate();
     const base = new BigUint64Array(1);
     const window = handle === "i32" ? new Int32Array(1) : new BigUint64Array(1);
     const code = symbols.MPI_Win_allocate_shared(
@@ -147,5 +153,6 @@ export class MpiWindow implements SymmetricBlock {
     if (!this.host.detached) this.host.transfer();
     checkMpi(symbols.MPI_Win_unlock_all(this.#handle), "MPI_Win_unlock_all");
     checkMpi(symbols.MPI_Win_free(this.#window), "MPI_Win_free");
+    if (this.#communicator !== Communicator.world()) this.#communicator.free();
   }
 }

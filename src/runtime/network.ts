@@ -42,7 +42,7 @@ export function measureNetwork(communicator: Communicator, own: Communicator, ma
 /** To whom a rank sends, and from whom it receives: on other machines, wherever these have as many ranks. Pure. */
 export function neighbours(machines: readonly number[], rank: number): [to: number, from: number] {
   const ranks = [...machines.keys()].sort((one, other) => machines[one] - machines[other] || one - other);
-  const largest = Math.max(...machines.map((machine) => machines.filter((other) => other === machine).length));
+  const largest = Math.max(...Array.from(Map.groupBy(ranks, (of) => machines[of]).values(), (its) => its.length));
   const place = ranks.indexOf(rank);
   return [(place + largest) % ranks.length, (place + ranks.length - largest) % ranks.length].map((at) => ranks[at]) as [
     number,

@@ -8,6 +8,7 @@ import {
   DistributionError,
   dot,
   type DType,
+  kron,
   outer,
   ProcessGrid,
   Replicated,
@@ -47,6 +48,17 @@ clusterTest("dot, vdot, axpy, scale, outer", (runtime) => {
     assertThrowsEverywhere(runtime, () => outer(a, b), DistributionError, why);
   }
   assertThrowsEverywhere(runtime, () => dot(a, row), ShapeError, "dot takes arrays of one shape, not of [7] and [3]");
+});
+
+clusterTest("kron and outer take arrays of which ranks hold what they need, not only replicated ones", (runtime) => {
+  using a = DistributedArray.generate(runtime, [1, 2], Slab.X, (_, j) => j + 1, { memory });
+  using b = DistributedArray.generate(runtime, [1, 3], Slab.X, (_, j) => 10 ** j, { memory });
+  assertEquals([...kron(a, b).allGather()], [1, 10, 100, 2, 20, 200]);
+  using empty = DistributedArray.zeros(runtime, [4, 0], Slab.Y, { memory });
+  assertEquals([...kron(a, empty).shape], [4, 0]);
+  using one = DistributedArray.full(runtime, [1], Slab.X, 3, { memory });
+  using none = DistributedArray.zeros(runtime, [0], Slab.X, { memory });
+  assertEquals([outer(one, one).sum(), ...outer(one, none).shape], [9, 1, 0]);
 });
 
 clusterTest("products of narrow elements are summed as they are", (runtime) => {

@@ -1,5 +1,6 @@
 /** Symmetric memory: what it does, and every misuse, on CPUs (MPI's shared windows) and on GPUs. */
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { viewOfAddress } from "../../ffi/memory.ts";
 import { liveAllocations } from "../../internals.ts";
 import {
   allocateSymmetricMemory,
@@ -18,6 +19,7 @@ import {
   type SymmetricArray,
   type SymmetricBackend,
 } from "../../mod.ts";
+import { MpiWindow } from "../../src/memory/mpi_window.ts";
 import { assertThrowsEverywhere, clusterTest, type ErrorClass } from "../../src/testing/mod.ts";
 import { hasGpu } from "../gpu/gpu_test_kit.ts";
 
@@ -358,3 +360,20 @@ clusterTest(
     freeSymmetricMemory(array);
   },
 );
+
+clusterTest("windows of MPI outlive the communicators that they were made for", ({ communicator: world }) => {
+  const windows = [1, 2, 3].map((value) => {
+    const own = world.split(0)!;
+    const window = new MpiWindow(own, 64);
+    own.free();
+    new Uint8Array(window.host).fill(value);
+    return window;
+  });
+  world.barrier();
+  const peer = (world.rank + 1) % world.size;
+  for (const [i, window] of windows.entries()) {
+    assertEquals(new Uint8Array(viewOfAddress(window.peerAddress(peer), 64)), new Uint8Array(64).fill(i + 1));
+  }
+  world.barrier();
+  for (const window of windows) window.free();
+});

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { withDimensions } from "../../distribution/dimensions.ts";
 import { Replicated } from "../../distribution/mod.ts";
 import { type DType, dtypeInfo, isNarrowFloat } from "../../dtype/dtype.ts";
 import { promote } from "../../dtype/promotion.ts";
@@ -13,6 +14,7 @@ import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import { checkArray, runtimeOf } from "../base_array.ts";
 import { DistributedArray, type Operand } from "../distributed_array.ts";
+import { holdsNeeded, resultDistribution } from "../elementwise/broadcast.ts";
 import { changed, checkOwnArray, checkTogether, elementwise, named } from "../elementwise/elementwise.ts";
 import { applied, apply, operand } from "../elementwise/expression.ts";
 import { LocalArray } from "../local_array.ts";
@@ -111,7 +113,7 @@ export function scale<D extends DType>(array: DistributedArray<D>, factor: Opera
  * divided as the other one is. Collective.
  *
  * @throws {ShapeError} if one is no vector.
- * @throws {DistributionError} if none is Replicated, and there are several ranks.
+ * @throws {DistributionError} if none is Replicated, and ranks lack elements that they need.
  *
  * @example
  * ```ts
@@ -134,7 +136,7 @@ export function outer<A extends DType, B extends DType>(
     if (a.shape.length !== 1 || b.shape.length !== 1) {
       throw new ShapeError(`outer takes two vectors, not arrays of shapes [${a.shape}] and [${b.shape}]. Use reshape.`);
     }
-    checkOneWhole("outer", a, b);
+    checkPairs("outer", a, b);
   });
   return pairProducts("outer", expandDims(a, 1), expandDims(b, 0));
 }
@@ -146,9 +148,15 @@ function checkFactors(name: string, a: DistributedArray, b: DistributedArray, ru
   checkTogether(name, [a, b]);
 }
 
-/** Refuse factors of all pairs of elements of which ranks would lack some. */
-function checkOneWhole(name: string, a: DistributedArray, b: DistributedArray): void {
-  if (a.runtime.size === 1 || a.distribution.isReplicated || b.distribution.isReplicated) return;
+/** Refuse factors of all pairs of elements of which ranks would lack some, as views with dimensions one beside the other. */
+function checkPairs(name: string, a: DistributedArray, b: DistributedArray): void {
+  const shape = a.shape.flatMap((extent, d) => [extent, b.shape[d]]);
+  const views = [
+    withDimensions(a.distribution, a.shape.flatMap((extent) => [extent, 1]), a.shape.flatMap((_, d) => [d, null])),
+    withDimensions(b.distribution, b.shape.flatMap((extent) => [1, extent]), b.shape.flatMap((_, d) => [null, d])),
+  ];
+  const result = resultDistribution(shape, views, a.runtime.size);
+  if (views.every((view) => holdsNeeded(view, result))) return;
   throw new DistributionError(
     `${name}: a is distributed as ${a.distribution} and b as ${b.distribution}, and each rank needs all of one. Pass ` +
       "b.redistribute(Replicated).",
@@ -230,7 +238,7 @@ export function kron<A extends DType, B extends DType>(
         `kron takes arrays of as many dimensions, not of shapes [${a.shape}] and [${b.shape}]. Use expandDims.`,
       );
     }
-    checkOneWhole("kron", a, b);
+    checkPairs("kron", a, b);
     return { a: a.shape, b: b.shape };
   });
   const spread = <D extends DType>(array: DistributedArray<D>, first: 0 | 1) =>

@@ -358,7 +358,10 @@ export function rowSums({ data, rows, columns, rowStride, columnStride }: Epilog
 export function absoluteMaximum(block: EpilogBlock): number {
   let maximum = 0;
   forEachColumn(block, (data, start, end, step) => {
-    for (let at = start; at !== end; at += step) maximum = Math.max(maximum, Math.abs(data[at]));
+    // A variable of this function: one that it shares with others is stored at each turn.
+    let largest = maximum;
+    for (let at = start; at !== end; at += step) largest = Math.max(largest, Math.abs(data[at]));
+    maximum = largest;
   });
   return maximum;
 }

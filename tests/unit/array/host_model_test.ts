@@ -25,7 +25,7 @@ Deno.test("between machines the network carries its share, and may be the limit"
   assertEquals(limit, 4);
   assertEquals(
     basis,
-    "at 2.0 GFLOP/s and 1.0 GB/s, measured in this process, and 0.050 GB/s from each rank to other machines and 1000 us a " +
+    "at 2.0 GFLOP/s and 1.0 GB/s, measured in this process, and 0.05 GB/s from each rank to other machines and 1000 us a " +
       "meeting of ranks, measured when the ranks joined",
   );
   assertEquals(timesOf(work, 1e9, { ...network, bytesPerSecond: 5e9 }).limit, 2);
