@@ -28,7 +28,7 @@ const known: Record<LauncherKind, { fence: RegExp; block: RegExp; line: RegExp }
       ].join("|"),
     ),
     line:
-      /^\[[^\]]+:\d+\] (\[\[[\d,]+\],\d+\] ORTE_ERROR_LOG: |\d+ more process(es)? ha(s|ve) sent help message |Set MCA parameter "orte_base_help_aggregate"|PMIX ERROR: PMIX_ERR_UNREACH )|^(mpirun|prterun): Forwarding signal \d+ to job|^Abort is in progress\.\.\.hit ctrl-c again/,
+      /^\[[^\]]+:\d+\] (\[\[[\d,]+\],\d+\] ORTE_ERROR_LOG: |Delaying for \d+ seconds? before aborting|\d+ more process(es)? ha(s|ve) sent help message |Set MCA parameter "orte_base_help_aggregate"|PMIX ERROR: PMIX_ERR_UNREACH )|^(mpirun|prterun): Forwarding signal \d+ to job|^Abort is in progress\.\.\.hit ctrl-c again/,
   },
   mpich: {
     fence: /^={83}\s*$/,

@@ -1,10 +1,12 @@
 /**
- * How long operations take on the GPUs of one machine, by a cheap model: what the busiest rank computes, what it reads and
- * writes in its own memory, and what it sends. The rates are those by which engines of products are chosen and tuned.
+ * How long operations take on GPUs, by a cheap model: what the busiest rank computes, what it reads and writes in its own
+ * memory, and what it sends. The rates are those by which engines of products are chosen and tuned; between machines that at
+ * which MPI exchanged when the ranks joined.
  *
  * @module
  */
 import type { Communicator } from "../mpi/communicator.ts";
+import { networkRates, networkShare, rateInWords } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { AlgorithmTimes } from "./host_model.ts";
 
@@ -52,8 +54,24 @@ export function ratesInWords(runtime: Runtime, hasProducts = true): string {
   const rates = `at ${products}${(memory / 1e3).toFixed(0)} GB/s in memory and ${
     (link / 1e3).toFixed(0)
   } GB/s between GPUs, `;
-  if (measured) return `${rates}measured on this machine`;
-  return `${rates}those of H200s: none are known of this machine, where Matmul.autotune measures them`;
+  const network = networkRates(runtime);
+  const between = network === undefined
+    ? ""
+    : `; ${rateInWords(network)}, as MPI exchanged between CPUs when the ranks joined`;
+  if (measured) return `${rates}measured on this machine${between}`;
+  return `${rates}those of H200s: none are known of this machine, where Matmul.autotune measures them${between}`;
+}
+
+/**
+ * Bytes a microsecond that each rank sends to all others, by links and the network at the same time; null for ranks on several
+ * machines whose network was not measured, as without MPI. Local.
+ */
+export function sendingRate(runtime: Runtime): number | null {
+  const { link } = measuredRates(runtime) ?? H200_MEASURED;
+  const share = networkShare(runtime);
+  if (share === 0) return link;
+  const network = networkRates(runtime);
+  return network === undefined ? null : Math.min(link / (1 - share), network.bytesPerSecond / 1e6 / share);
 }
 
 /** What an operation does, of the busiest rank. */
@@ -68,14 +86,15 @@ export interface GpuWork {
   readonly starts: number;
 }
 
-/** What the model says of some work; null for ranks on several machines, of whose network there is no model. Local. */
+/** What the model says of some work; null for ranks on several machines whose network was not measured. Local. */
 export function predictOnGpu(
   runtime: Runtime,
   { operations = 0, bytes, sent, starts }: GpuWork,
 ): AlgorithmTimes | null {
-  if (runtime.size !== runtime.localSize) return null;
-  const { flops, link, memory, copyStart } = measuredRates(runtime) ?? H200_MEASURED;
-  const [computing, copying, sending] = [operations / flops, bytes / memory, sent / link];
+  const rate = sendingRate(runtime);
+  if (rate === null) return null;
+  const { flops, memory, copyStart } = measuredRates(runtime) ?? H200_MEASURED;
+  const [computing, copying, sending] = [operations / flops, bytes / memory, sent / rate];
   const least = Math.max(computing, sending);
   return {
     predicted: (computing + copying + sending + starts * copyStart) / 1e6,

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { type NetworkRates, networkRates } from "../runtime/network.ts";
+import { type NetworkRates, networkRates, networkShare, rateInWords } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { shortestSeconds } from "../stopwatch.ts";
 
@@ -55,23 +55,21 @@ export function timesOf(work: HostWork, bytesPerSecond: number, network?: Networ
     `${(bytesPerSecond / 1e9).toFixed(1)} GB/s`,
   ];
   const perMeeting = `${(1e6 * meeting).toFixed(0)} us a meeting of ranks`;
-  const between = network &&
-    `${Number((network.bytesPerSecond / 1e9).toPrecision(2))} GB/s from each rank to other machines`;
   return {
     predicted: computing + copying + sending + meetings * meeting,
     limit: Math.max(computing > 0 ? computing : copying, sending),
     basis: `at ${rates.join(" and ")}, measured in this process, and ${
-      between === undefined ? perMeeting : `${between} and ${perMeeting}, measured when the ranks joined`
+      network === undefined ? perMeeting : `${rateInWords(network)} and ${perMeeting}, measured when the ranks joined`
     }`,
   };
 }
 
 /** As {@linkcode timesOf}; null for ranks on several machines whose network was not measured. Local. */
 export function predictOnHost(runtime: Runtime, work: HostWork): AlgorithmTimes | null {
-  const { size, localSize } = runtime;
-  if (size === localSize) return timesOf(work, copyRate());
+  const share = networkShare(runtime);
+  if (share === 0) return timesOf(work, copyRate());
   const rates = networkRates(runtime);
-  return rates === undefined ? null : timesOf(work, copyRate(), { ...rates, share: (size - localSize) / (size - 1) });
+  return rates === undefined ? null : timesOf(work, copyRate(), { ...rates, share });
 }
 
 /** More than the caches of a core have. */

@@ -129,6 +129,8 @@ function start(): Mpi {
       setIfUnset("OMPI_MCA_op", "^avx");
       // Looking for the networks of libfabric costs a second, and ranks of one host need none.
       if (isOnOneHost(launcher())) setIfUnset("OMPI_MCA_btl", "^ofi");
+      // Ranks that lose the connection to one that is killed would end the job before the launcher has heard which one it is.
+      else setIfUnset("OMPI_MCA_mpi_abort_delay", "1");
     }
     refuseSecondProcess();
     // Hydra's proxy, once dead, ends nobody, and its ranks would wait for ever.
@@ -153,9 +155,9 @@ function start(): Mpi {
       announceWaits(mpi, presence);
       if (!presence.isSeen) {
         presence.atNextWait = () => lookOn(presence, "call");
-        if (hydraSocket() !== null) tellIfKilled(launcher()!.rank, presence.otherProcesses());
       }
     }
+    tellHowKilled(presence);
     if (presence?.countStart() && mpi.vendor === "mpich") removeMpichNames(libcFunctions(MPICH_NAMES));
     globalThis.addEventListener("unload", endWithProcess);
   } else refuseOtherThread(mpi);
@@ -232,6 +234,13 @@ function announceStart(presence: Presence): void {
       "Have every rank call initialize(), or none.",
     { ranks: left },
   );
+}
+
+/** Under Hydra, whose words do not say which rank was killed; the command that sees the presence does. */
+function tellHowKilled(presence: Presence | null): void {
+  if (hydraSocket() === null || presence?.isSeen) return;
+  const { rank, size } = launcher()!;
+  if (size > 1) tellIfKilled(rank, presence?.otherProcesses() ?? []);
 }
 
 function announceWaits(mpi: Mpi, presence: Presence): void {

@@ -25,6 +25,21 @@ export function networkRates({ communicator }: Runtime): NetworkRates | undefine
   return known.get(communicator);
 }
 
+/** Which share of what a rank sends to all others goes to other machines. */
+export function networkShare({ size, localSize }: Runtime): number {
+  return size === localSize ? 0 : (size - localSize) / (size - 1);
+}
+
+/** What the network carries, in words. */
+export function rateInWords({ bytesPerSecond }: NetworkRates): string {
+  return `${Number((bytesPerSecond / 1e9).toPrecision(2))} GB/s from each rank to other machines`;
+}
+
+/** Take down what was measured. The same on all ranks. */
+export function noteNetwork(communicator: Communicator, rates: NetworkRates): void {
+  known.set(communicator, rates);
+}
+
 /**
  * Measure it for a communicator by one that has the same ranks, on which no message is awaited. Collective.
  *
@@ -36,7 +51,7 @@ export function measureNetwork(communicator: Communicator, own: Communicator, ma
   const exchange = shortestSeconds(() => void own.sendReceive(sent, to, received, { source: from }), 2);
   const meeting = shortestSeconds(() => void own.allReduce(Int32Array.of(1)));
   const [exchanging, meetingSeconds] = own.allReduce(Float64Array.of(exchange, meeting), { op: "max" });
-  known.set(communicator, { bytesPerSecond: MESSAGE_BYTES / exchanging, meetingSeconds });
+  noteNetwork(communicator, { bytesPerSecond: MESSAGE_BYTES / exchanging, meetingSeconds });
 }
 
 /** To whom a rank sends, and from whom it receives: on other machines, wherever these have as many ranks. Pure. */

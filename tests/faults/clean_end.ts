@@ -36,7 +36,7 @@ export function assertCleanEnd(result: Omit<JobResult, "pid">, expected: Expecte
   assert(rank === null || isNamed(output, rank), `rank ${rank ?? "?"} is not named:\n${output}`);
   // Those that a launcher ends then are not told of as killed.
   const killed = Array.from(
-    output.matchAll(/rank (\d+), process \d+, was ended by signal/g),
+    output.matchAll(/rank (\d+), process \d+, was (?:ended by signal|killed)/g),
     ([, rank]) => Number(rank),
   );
   assert(killed.length === 0 || killed.join() === String(rank), `ranks ${killed} are told to be killed:\n${output}`);

@@ -138,7 +138,7 @@ exec sleep 60`;
 testUnderEach("run ends with the code of a rank that fails beside output of another one", async (mpi) => {
   using folder = temporaryFolder();
   const args = ["run", "--mpirun", mpi.mpirun, "-n", "2", "--tag-output"];
-  const { code, stderr } = await main([...args, fixture("throws_beside_output"), `${folder.path}/fault`]);
+  const { code, stderr } = await main([...args, fixture("ends_beside_output"), `${folder.path}/fault`]);
   assertEquals(code, 1, stderr);
   assertMatch(stderr, /^error: rank 1 ended the job with exit code 1: an uncaught error$/m);
 });

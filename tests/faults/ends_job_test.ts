@@ -44,12 +44,20 @@ testUnderEveryMpi("an uncaught error on one rank ends the job and is printed onc
 testUnderEveryMpi("an uncaught error beside output of another rank ends the job with code 1", async (mpi) => {
   using folder = temporaryFolder();
   const file = `${folder.path}/fault`;
-  const result = await run(mpi, "throws_beside_output", file);
+  const result = await run(mpi, "ends_beside_output", file);
   const faultAt = Number(Deno.readTextFileSync(file));
   const fault = { rank: 1, why: "an uncaught error", faultAt };
   // Intel's launcher may die of SIGPIPE then, also after MPI_Abort of a program in C.
   const isSigpipe = mpi.name === "Intel MPI" && result.code === 128 + 13;
   assertCleanEnd(result, isSigpipe ? fault : { ...fault, code: 1 });
+});
+
+testUnderEveryMpi("a rank that is killed beside output of another one is named", async (mpi) => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/fault`;
+  const result = await run(mpi, "ends_beside_output", file, "killed");
+  const faultAt = Number(Deno.readTextFileSync(file));
+  assertCleanEnd(result, { rank: 1, why: /\bsignal:? 9\b/i, faultAt });
 });
 
 const REQUEST = /^distmath-end: (?<words>.*)\ncmd=abort exitcode=(?<code>\d+)\n$/m;

@@ -17,6 +17,9 @@ import { type Hosts, ip, makeHosts, namespaces, removeAbandonedHosts, whyNoHosts
 
 const reason = whyNoHosts();
 
+/** The hosts with as many ranks on each. */
+const listOf = ({ addresses }: Hosts, each: number) => addresses.map((address) => `${address}:${each}`).join();
+
 function testOnHosts(
   name: string,
   mpis: readonly MpiInstallation[],
@@ -43,13 +46,19 @@ function startOn(
   });
 }
 
-/** Starts ranks on both hosts as users do without this library's commands. */
-function startPlainly(hosts: Hosts, { mpirun, family }: MpiInstallation, args: readonly string[]): Deno.ChildProcess {
+/** Starts ranks on both hosts, as many on each, as users do without this library's commands. */
+function startPlainly(
+  hosts: Hosts,
+  { mpirun, family }: MpiInstallation,
+  args: readonly string[],
+  each = 2,
+): Deno.ChildProcess {
+  const list = listOf(hosts, each);
   const forwarded = ["PATH", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"].filter((name) => Deno.env.has(name));
   const flags = family === "open_mpi"
-    ? ["--allow-run-as-root", "--host", hosts.list, ...forwarded.flatMap((name) => ["-x", name])]
-    : ["-hosts", hosts.list];
-  const words = [mpirun, "-n", "4", ...flags, Deno.execPath(), "run", "-A", "--no-check", ...args];
+    ? ["--allow-run-as-root", "--host", list, ...forwarded.flatMap((name) => ["-x", name])]
+    : ["-hosts", list];
+  const words = [mpirun, "-n", String(2 * each), ...flags, Deno.execPath(), "run", "-A", "--no-check", ...args];
   const cwd = `${root}tests/system/fixtures`;
   return start(hosts.agent, [hosts.addresses[0], words.join(" ")], { cwd, env: hosts.environment });
 }
@@ -139,14 +148,9 @@ testOnHosts(
 const PATIENT = { DISTMATH_PATIENCE_SECONDS: "2" };
 
 for (const each of [1, 2]) {
-  const start = (hosts: Hosts, mpi: MpiInstallation, way: string) => {
-    const list = hosts.addresses.map((address) => `${address}:${each}`).join();
-    return startOn(
-      hosts,
-      mpi,
-      ["run", "-n", String(2 * each), "--hosts", list, "hosts.ts", way, String(each)],
-      PATIENT,
-    );
+  const start = (hosts: Hosts, mpi: MpiInstallation, way: string, env: Record<string, string> = PATIENT) => {
+    const args = ["run", "-n", String(2 * each), "--hosts", listOf(hosts, each), "hosts.ts", way, String(each)];
+    return startOn(hosts, mpi, args, env);
   };
 
   testOnHosts(
@@ -168,6 +172,22 @@ for (const each of [1, 2]) {
       await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
     },
   );
+
+  testOnHosts(`a rank that is killed on another host is named, ${each} on each`, launchers, async (mpi) => {
+    using hosts = makeHosts();
+    const rank = 2 * each - 1;
+    // Open MPI 4 takes 3 s to end.
+    const { code, stderr } = await finish(start(hosts, mpi, "killed", {}));
+    assertEquals(code, 128 + 9, stderr);
+    assertMatch(stderr, RegExp(`^error: rank ${rank} was ended by signal 9 `, "m"));
+
+    const plain = await finish(startPlainly(hosts, mpi, ["hosts.ts", "killed"], each));
+    assertNotEquals(plain.code, 0);
+    const told = mpi.family === "open_mpi"
+      ? `noticed that process rank ${rank} .*exited on\\ssignal 9 `
+      : `^distmath: rank ${rank}, process \\d+, was (ended by signal 9 |killed; )`;
+    assertMatch(plain.stdout + plain.stderr, RegExp(told, "m"));
+  });
 
   testOnHosts(
     `a rank that takes a message from anybody, when all others have left, ends the job, ${each} on each`,
@@ -348,6 +368,22 @@ testOnHosts(
     assertEquals(stdout.trim().split("\n").at(-1), "1 passed, 1 failed");
     await until(() => hosts.processes().length === 0, 30, () => hosts.processes().join("\n"));
   },
+);
+
+mockTest(
+  "between hosts the network's measured rate is part of what is predicted for GPUs",
+  async (environment) => {
+    using hosts = makeHosts();
+    const settings = Object.entries(environment).flatMap(([name, value]) => ["--env", `${name}=${value}`]);
+    const args = ["run", "-n", "4", "--hosts", hosts.list, ...settings, "predicts.ts", "gpu"];
+    const { code, stdout, stderr } = await finish(startOn(hosts, newestLaunchers[0], args, environment));
+    assertEquals(code, 0, stdout + stderr);
+    const told = "[0-9.e-]+ GB/s from each rank to other machines, as MPI exchanged between CPUs when the ranks joined";
+    const predictions = stdout.split("\n").filter((line) => line.includes("predicted"));
+    assertEquals(predictions.map((line) => RegExp(told).test(line)), [true, true], stdout);
+  },
+  "0.10",
+  reason,
 );
 
 /** Start two ranks on each host without MPI; `master` is the host that they join at. */

@@ -4,6 +4,7 @@ import { H200_MEASURED, measuredRates, noteRates, predictOnGpu, ratesInWords } f
 import { gpuWorkOf } from "../../../src/array/redistribution/gpu_work.ts";
 import { ratesOf } from "../../../src/linalg/engines/machine_rates.ts";
 import { H200_RATES } from "../../../src/overlap/cost_model.ts";
+import { noteNetwork } from "../../../src/runtime/network.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 import measured from "../../../bench/results/gpu_redistribution_h200.json" with { type: "json" };
 
@@ -32,7 +33,22 @@ Deno.test("the model adds what is computed, copied and sent; the limit is the lo
   assertEquals([times.predicted, times.limit].map((time) => Math.round(1e7 * time)), [340, 20]);
   const copies = predictOnGpu(onRanks(1), { bytes: 4.05e6, sent: 0, starts: 1 })!;
   assertEquals([copies.predicted, copies.limit].map((time) => Math.round(1e7 * time)), [40, 10]);
-  assertEquals(predictOnGpu(onRanks(4, 2), work), null);
+});
+
+Deno.test("between machines what MPI exchanged there counts, for the part that goes there, and without it nothing is told", () => {
+  const runtime = onRanks(4, 2);
+  const work = { bytes: 0, sent: 3e6, starts: 0 };
+  assertEquals(predictOnGpu(runtime, work), null);
+  noteNetwork(runtime.communicator, { bytesPerSecond: 1e9, meetingSeconds: 5e-5 });
+  // Two of three others are on the other machine.
+  const { predicted, limit, basis } = predictOnGpu(runtime, work)!;
+  assertEquals([predicted, limit].map((time) => Math.round(1e6 * time)), [2000, 2000]);
+  assertStringIncludes(
+    basis!,
+    "; 1 GB/s from each rank to other machines, as MPI exchanged between CPUs when the ranks",
+  );
+  noteNetwork(runtime.communicator, { bytesPerSecond: 1e13, meetingSeconds: 5e-5 });
+  assertEquals(Math.round(1e9 * predictOnGpu(runtime, work)!.predicted), Math.round(1e3 * 1e6 / 384e3));
 });
 
 Deno.test("what is measured takes the place of H200s' rates, and predictions tell which they are", () => {

@@ -11,7 +11,7 @@
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { CublasMpError, CublasMpStatus, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
 import { taskCommand } from "../../../../ffi/task_command.ts";
-import { ratesInWords } from "../../../array/gpu_model.ts";
+import { ratesInWords, sendingRate } from "../../../array/gpu_model.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import { isOne, isZero } from "../../../blas/arguments.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
@@ -178,7 +178,8 @@ function timesOf(
   runtime: Runtime,
 ): AlgorithmTimes {
   const { problem: { m, n, k, a, d, accumulator } } = request;
-  const { link, memory, ...rates } = ratesOf(runtime);
+  const { memory, ...rates } = ratesOf(runtime);
+  const link = sendingRate(runtime) ?? rates.link;
   const flops = rates.flops / slownessOf(a.dtype);
   const ranks = d.distribution.size!;
   // A kernel reads and writes D once more; to the host and back it goes a hundred times as slowly.

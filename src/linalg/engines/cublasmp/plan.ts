@@ -4,6 +4,7 @@
  * @module
  */
 import { checkCublasMp, openCublasMp } from "../../../../ffi/cuda/cublasmp.ts";
+import { sendingRate } from "../../../array/gpu_model.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
@@ -174,9 +175,7 @@ export class CublasMpPlan implements EnginePlan {
   }
 
   predict(): AlgorithmTimes | null {
-    const { size, localSize } = this.#runtime;
-    // There is no model of networks.
-    return size === localSize ? this.#times() : null;
+    return sendingRate(this.#runtime) === null ? null : this.#times();
   }
 
   release(): void {

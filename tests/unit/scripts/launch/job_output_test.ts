@@ -37,6 +37,7 @@ Deno.test("BoilerplateFilter drops what Open MPI 4.1 adds", () => {
     "  Exit code:    1",
     dashes,
     "[vm:07219] [[28877,0],0] ORTE_ERROR_LOG: Out of resource in file ../../../orte/util/show_help.c at line 501",
+    "[vm:07219] Delaying for 1 seconds before aborting",
     "[vm:07219] 1 more process has sent help message help-mpi-api.txt / mpi-abort",
     '[vm:07219] Set MCA parameter "orte_base_help_aggregate" to 0 to see all help / error messages',
     "after",
