@@ -28,7 +28,7 @@ import {
   Redistribution,
   Slab,
 } from "../mod.ts";
-import { cutting } from "../src/fft/engines/staged/plan.ts";
+import { cutting } from "../src/fft/engines/staged/parts.ts";
 import { copyOnDevice } from "../src/memory/copy.ts";
 import { gpuTimer } from "./harness/gpu_timer.ts";
 import { quantile } from "./harness/statistics.ts";

@@ -23,7 +23,8 @@ import {
 } from "../../mod.ts";
 import { openFftw } from "../../ffi/fft/fftw.ts";
 import { comparing } from "../../src/fft/engines/fftw/passes.ts";
-import { hostCutting, spreading } from "../../src/fft/engines/staged/plan.ts";
+import { hostCutting } from "../../src/fft/engines/staged/parts.ts";
+import { spreading } from "../../src/fft/engines/staged/spreading.ts";
 import { MOST_OFFERED_DIMENSIONS, openChannels } from "../../src/memory/peer_channels.ts";
 import { nearlySquareFactors } from "../../src/distribution/nearly_square.ts";
 import { clusterTest } from "../../src/testing/mod.ts";

@@ -16,7 +16,7 @@ import {
 } from "../../mod.ts";
 import { openNccl } from "../../ffi/cuda/nccl.ts";
 import { calling } from "../../src/fft/engines/cufft/passes.ts";
-import { cutting } from "../../src/fft/engines/staged/plan.ts";
+import { cutting } from "../../src/fft/engines/staged/parts.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { delayStream } from "./delay.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";

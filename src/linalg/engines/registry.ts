@@ -24,7 +24,7 @@ export type AlgorithmName =
   | "default"
   | (typeof import("./all.ts"))[keyof typeof import("./all.ts")]["algorithms"][number];
 
-const registered: MatmulEngine[] = [...ENGINES];
+let registered = ENGINES;
 
 /** The engines for a runtime's device that have a name, or all of them; throws as {@linkcode enginesNamed} does. */
 export function enginesFor(runtime: Runtime, engine?: string): readonly MatmulEngine[] {
@@ -38,6 +38,6 @@ export function algorithmNames(): readonly string[] {
 
 /** Add an engine until the result is disposed. The ranks must have the same ones, in the same order. */
 export function registerEngine(engine: MatmulEngine): Disposable {
-  registered.push(engine);
-  return { [Symbol.dispose]: () => void registered.splice(registered.indexOf(engine), 1) };
+  registered = inOrder([...registered, engine]);
+  return { [Symbol.dispose]: () => void (registered = registered.filter((one) => one !== engine)) };
 }

@@ -17,7 +17,7 @@ import { halfOf } from "../../problem.ts";
 import type { ReflectStep } from "../../steps.ts";
 import { kernelsFor, scaleOnDevice } from "../device_kernels.ts";
 import type { FFTRequest } from "../engine.ts";
-import type { Transformer } from "../staged/plan.ts";
+import type { Transformer } from "../staged/transformer.ts";
 import { cufftPasses, WorkArea } from "./passes.ts";
 
 /** cuFFT's name and version, for people. */

@@ -11,7 +11,7 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import type { FFTProblem } from "../../problem.ts";
 import type { FFTRequest } from "../engine.ts";
 import type { PassLibrary } from "../staged/local_transform.ts";
-import type { Transformer } from "../staged/plan.ts";
+import type { Transformer } from "../staged/transformer.ts";
 import { fftwPasses } from "./passes.ts";
 import { fromFirstHalf, toFirstHalf } from "./reflect.ts";
 import { transformRate } from "./rate.ts";

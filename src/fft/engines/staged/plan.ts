@@ -9,15 +9,12 @@ import { type AlgorithmTimes, predictOnHost } from "../../../array/host_model.ts
 import { type Order, sizeOfShape, stridesOf } from "../../../array/layout.ts";
 import { LocalArray } from "../../../array/local_array.ts";
 import { elementsBetween, elementsCopied, type Parts } from "../../../array/redistribution/plan.ts";
-import { addBytes, busiestBytes, noBytes } from "../../../distribution/communication.ts";
-import { CommunicationMatrix } from "../../../distribution/mod.ts";
-import { Scratch } from "../../../array/redistribution/gpu_executor.ts";
-import { partLength } from "../../../array/redistribution/pieces.ts";
-import { type RedistributionAlgorithm, Redistributor } from "../../../array/redistribution/redistributor.ts";
+import type { RedistributionAlgorithm, Redistributor } from "../../../array/redistribution/redistributor.ts";
 import { SymmetricArray } from "../../../array/symmetric_array.ts";
 import { countOf } from "../../../array/traverse.ts";
+import { addBytes, busiestBytes, noBytes } from "../../../distribution/communication.ts";
+import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
-import { complexOf } from "../../../dtype/promotion.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
@@ -27,108 +24,31 @@ import type { Runtime } from "../../../runtime/runtime.ts";
 import { shortestSeconds } from "../../../stopwatch.ts";
 import { FFT_DIRECTIONS, type FFTDirection, type FFTPrecision } from "../../problem.ts";
 import { findRoutes } from "../../route.ts";
-import { operationsOf, type ReflectStep, type Route, type RouteStep } from "../../steps.ts";
+import type { Route } from "../../steps.ts";
 import type { FFTEnginePlan, FFTReport, FFTRequest } from "../engine.ts";
 import { ROUTE_ALGORITHMS, type RouteAlgorithm } from "./algorithms.ts";
-import { LocalTransform, type PassLibrary } from "./local_transform.ts";
 import { type Location, locationsOf } from "./locations.ts";
+import { type Operation, operationsFor } from "./operations.ts";
+import {
+  byteLengthOf,
+  type Cut,
+  cutting,
+  findCut,
+  findCutOfUse,
+  partAlong,
+  partsOf,
+  type StepsInPlace,
+} from "./parts.ts";
+import { type Apart, apartAt, spreading } from "./spreading.ts";
+import type { Transformer } from "./transformer.ts";
+import { inWords } from "./words.ts";
+import { operationsOfStep, passedBytes } from "./work.ts";
 
 /** The algorithms of engines that plan by stages. */
 export const STAGED_ALGORITHMS: readonly RouteAlgorithm[] = Object.values(ROUTE_ALGORITHMS);
 
-/** What transforms the part of one rank, and does what else a plan asks for with memory of its kind. */
-export interface Transformer extends Disposable {
-  /** The engine's name. */
-  readonly engine: string;
-  /** The library, in its own words. */
-  readonly library: string;
-  /** What it does differently from what was asked for. */
-  readonly notes: readonly string[];
-  /** What transforms. */
-  readonly passes: PassLibrary;
-  /** Additions and multiplications in a second, if there is a model of the time; measured at the first call. */
-  readonly operationsPerSecond?: () => number;
-  /** Bytes that the library works in. */
-  readonly workspaceBytes: number;
-  /** Memory for so many elements. */
-  allocate(dtype: DType, count: number): TypedArray | DeviceMemory;
-  /**
-   * What multiplies element (i, j) of a matrix, row by row in memory, by exp(-2 pi i (i (first + j)) / n), or in the inverse
-   * by its conjugate.
-   */
-  roots(n: number): (matrix: LocalArray, first: number, direction: FFTDirection) => void;
-  /** Make one half of a spectrum from another one. */
-  reflect(step: ReflectStep, source: LocalArray, target: LocalArray): void;
-  /** Copy elements to an array of the same shape. */
-  copy(source: LocalArray, target: LocalArray): void;
-  /** Multiply all elements by a number. */
-  scale(array: LocalArray, factor: number): void;
-  /** Have all that an execution needs, and surround it by what keeps the order with other work on operand and result. */
-  inOrder(run: () => void, operand: LocalArray, result: LocalArray): () => void;
-}
-
-type Transforms = Readonly<Record<FFTDirection, LocalTransform>>;
-
-/** A step, ready to be prepared for arrays. */
-interface Operation extends Disposable {
-  readonly step: RouteStep;
-  /** The dtypes before and after it. */
-  readonly source: DType;
-  readonly target: DType;
-  /** What moves, if it is a move. */
-  readonly move?: Redistributor;
-  /** What transforms, by direction, if it is a transform. */
-  readonly transforms?: Transforms;
-  /** The same for parts of it. */
-  readonly partTransforms?: Transforms;
-  prepare(source: LocalArray, target: LocalArray, direction: FFTDirection): () => void;
-}
-
-/**
- * In how many parts elements are transformed while others move, and the least bytes of a part; those of parts after the second
- * one where a rank sends to several others, which take turns with each part and get out of step; whether they go straight to
- * where the next step reads them, and in how many parts that then transforms the last of them. Measured on two and four H200s
- * (bench/results/gpu_fft_h200.json, gpu_fft_4_h200.json); tests and benchmarks ask for others.
- */
-export const cutting = { parts: 8, leastBytes: 2 ** 25, leastBytesInTurn: 2 ** 28, lands: true, uses: 2 };
-
-/**
- * The least bytes of a part in host memory: it is in the caches until it is sent, 4096 x 4096 complex128 on 2 ranks takes an
- * eighth less time so. Of half as many, or four times as many bytes it takes about as long.
- */
-export const hostCutting = { leastBytes: 2 ** 20 };
-
-/** Elements at a distance of whole pages are tried a cache line further apart; so often. */
-const [PAGE_BYTES, LINE_BYTES] = [2 ** 12, 64];
+/** What is tried is tried so often. */
 const ROUNDS = 3;
-
-/** The share of the time that they may take then; tests and benchmarks ask for others. */
-export const spreading = { worth: 0.9 };
-
-/** Not more numbers are tried: twelve times their transform is what that takes. */
-const MOST_TRIED = 2 ** 20;
-
-/** An array of such strides; along one of its dimensions so many indices are enough to be tried. */
-interface Apart {
-  readonly shape: readonly number[];
-  readonly strides: readonly number[];
-  readonly across: number;
-  readonly enough: number;
-}
-
-/** How many numbers the rank with the most of them has. */
-function mostNumbers(parts: Parts, size: number): number {
-  return Math.max(...Array.from({ length: size }, (_, rank) => sizeOfShape(parts.ranges(rank).map(countOf))));
-}
-
-/** What the busiest rank computes in a step. Real numbers take half of what complex ones do. */
-function operationsOfStep(step: RouteStep, size: number): number {
-  if (step.kind !== "transform") return 0;
-  const { from, to, axes, type } = step;
-  const most = Math.max(mostNumbers(from, size), mostNumbers(to, size));
-  const length = axes.reduce((n, axis) => n * Math.max(from.globalShape![axis], to.globalShape![axis]), 1);
-  return operationsOf(type === "c2c" ? most : most / 2, length);
-}
 
 /** A step, or all of them, prepared for these arrays. */
 interface Prepared {
@@ -157,12 +77,6 @@ interface PreparedBoth {
 interface Together {
   readonly steps: number;
   readonly run: () => void;
-}
-
-/** How a step and the next one go part by part. */
-interface Cut {
-  readonly dimension: number;
-  readonly parts: number;
 }
 
 /** A transform of parts and a move that were prepared for an operand, and prepare themselves for a result. */
@@ -223,71 +137,16 @@ export class StagedPlan implements FFTEnginePlan {
     this.#order = problem.operand.length === 1 ? "C" : order;
     this.#route = findRoutes(problem, { algorithm })[0];
     this.#transformer = transformer;
-    const scratch = new Scratch();
-    const moves: Redistributor[] = [];
-    const itemSizes: number[] = [];
-    const complex = complexOf(precision);
-    this.#operations = this.#route.steps.map((step): Operation => {
-      if (step.kind === "move") {
-        const redistributor = new Redistributor(runtime, step.from, step.to, { scratch });
-        const dtype = step.isReal ? precision : complex;
-        moves.push(redistributor);
-        itemSizes.push(dtypeInfo(dtype).itemSize);
-        return {
-          step,
-          source: dtype,
-          target: dtype,
-          move: redistributor,
-          prepare: (source, target) => redistributor.prepare(source, target, this.#order),
-          [Symbol.dispose]: () => redistributor.free(),
-        };
-      }
-      if (step.kind === "twiddle") {
-        const multiply = transformer.roots(step.length);
-        const first = step.from.ranges(runtime.rank)[1][0]?.[0] ?? 0;
-        return {
-          step,
-          source: complex,
-          target: complex,
-          prepare: (array, _, direction) => () => multiply(array, first, direction),
-          [Symbol.dispose]: () => {},
-        };
-      }
-      if (step.kind === "reflect") {
-        return {
-          step,
-          source: complex,
-          target: complex,
-          prepare: (source, target) => () => transformer.reflect(step, source, target),
-          [Symbol.dispose]: () => {},
-        };
-      }
-      const { type, axes } = step;
-      const transformFor = (direction: FFTDirection) => new LocalTransform(transformer.passes, type, axes, direction);
-      const both = (): Transforms => ({ forward: transformFor("forward"), inverse: transformFor("inverse") });
-      const [transforms, partTransforms] = [both(), both()];
-      return {
-        step,
-        source: type === "r2c" ? precision : complex,
-        target: type === "c2r" ? precision : complex,
-        transforms,
-        partTransforms,
-        prepare: (source, target, direction) => transforms[direction].prepare(source, target),
-        [Symbol.dispose]: () => {
-          for (const { forward, inverse } of [transforms, partTransforms]) {
-            forward[Symbol.dispose]();
-            inverse[Symbol.dispose]();
-          }
-        },
-      };
-    });
-    [this.#moves, this.#itemSizes] = [moves, itemSizes];
+    this.#operations = operationsFor(runtime, this.#route.steps, { precision, order: this.#order }, transformer);
+    const moving = this.#operations.filter(({ move }) => move !== undefined);
+    this.#moves = moving.map(({ move }) => move!);
+    this.#itemSizes = moving.map(({ source }) => dtypeInfo(source).itemSize);
     // No collector knows of what libraries plan.
     freeUnlessAgreed(this);
     this.#locations = locationsOf(this.#route.steps, inplace);
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
-    this.#keeps = !inplace && moves.length > 0 && runtime.stream === null && bytes <= MOST_KEPT_BYTES;
+    this.#keeps = !inplace && moving.length > 0 && runtime.stream === null && bytes <= MOST_KEPT_BYTES;
     this.#buffers = this.#allocate(precision);
     if (runtime.stream === null && effort !== "estimate") this.#spread(request.directions[0]);
     this.#prepareInside(request.directions);
@@ -375,17 +234,10 @@ export class StagedPlan implements FFTEnginePlan {
     return this.#runtime.stream === null ? "each when it has been transformed" : "while others are transformed";
   }
 
-  /** Transforms on GPUs take as long as to read and write the elements once an axis; moves are taken to go straight into place. */
   #predictOnGpu(): AlgorithmTimes | null {
     const { size } = this.#runtime;
-    const passes = this.#operations.map(({ step, source, target }) => {
-      if (step.kind === "move") return 0;
-      const bytes = mostNumbers(step.from, size) * dtypeInfo(source).itemSize +
-        mostNumbers(step.to, size) * dtypeInfo(target).itemSize;
-      return step.kind === "transform" ? step.axes.length * bytes : bytes;
-    });
     return predictOnGpu(this.#runtime, {
-      bytes: passes.reduce((sum, bytes) => sum + bytes, 0),
+      bytes: this.#operations.reduce((sum, operation) => sum + passedBytes(operation, size), 0),
       sent: busiestBytes(this.communication()),
       starts: this.#operations.reduce((sum, { move }) => sum + (move ? 2 * size - 1 : 1), 0),
     });
@@ -519,7 +371,7 @@ export class StagedPlan implements FFTEnginePlan {
    */
   #spread(direction: FFTDirection): void {
     for (const [i, { target: dtype, transforms }] of this.#operations.entries()) {
-      const apart = this.#apartAt(i);
+      const apart = this.#apart(i);
       if (apart === null || transforms === undefined) continue;
       const [dense, padded] = [stridesOf(apart.shape, this.#order), apart.strides].map((strides) => {
         const data = this.#buffers[this.#locations[i] as number];
@@ -538,29 +390,9 @@ export class StagedPlan implements FFTEnginePlan {
     }
   }
 
-  /** How an array would lie whose elements along a transformed axis are at no distance of whole pages; null if they are not. */
-  #apartAt(i: number): Apart | null {
-    const [before, operation, after] = [i - 1, i, i + 1].map((at) => this.#operations[at]);
-    if (this.#runtime.stream !== null || !before?.move || !after?.move) return null;
-    const { step, target } = operation;
-    const isInBuffer = typeof this.#locations[i] === "number" && this.#locations[i] === this.#locations[i + 1];
-    if (!isInBuffer || step.kind !== "transform" || step.type !== "c2c") return null;
-    const shape = step.from.ranges(this.#rank).map(countOf);
-    // Steps may take the same elements for an array of another shape.
-    const isSame = (parts: Parts) => parts.ranges(this.#rank).map(countOf).join() === shape.join();
-    if (!isSame(before.step.to) || !isSame(after.step.from)) return null;
-    const axis = this.#order === "C" ? 0 : shape.length - 1;
-    const strides = stridesOf(shape, this.#order);
-    const { itemSize } = dtypeInfo(target);
-    const isFar = strides[axis] * itemSize % PAGE_BYTES === 0 && strides[axis] > 1 && shape[axis] > 1;
-    if (!isFar || sizeOfShape(shape) === 0 || step.axes.join() !== String(axis)) return null;
-    const across = this.#order === "C" ? 1 : axis - 1;
-    return {
-      shape,
-      strides: strides.with(axis, strides[axis] + LINE_BYTES / itemSize),
-      across,
-      enough: Math.max(1, Math.floor(shape[across] * Math.min(1, MOST_TRIED / sizeOfShape(shape)))),
-    };
+  #apart(i: number): Apart | null {
+    if (this.#runtime.stream !== null) return null;
+    return apartAt(i, this.#operations, this.#locations, this.#rank, this.#order);
   }
 
   /** What lies between operand and result is prepared at once. */
@@ -637,31 +469,7 @@ export class StagedPlan implements FFTEnginePlan {
    */
   #cutOfUse(i: number): Cut | null {
     const known = this.#cutsOfUse[i];
-    return known !== undefined ? known : this.#cutsOfUse[i] = this.#findCutOfUse(i);
-  }
-
-  #findCutOfUse(i: number): Cut | null {
-    const [before, move, operation] = [i - 2, i - 1, i].map((at) => this.#operations[at]);
-    const [cut, landing] = [before && this.#cutOf(i - 2), this.#landings?.get(i)];
-    if (!cut || !landing || this.#runtime.stream === null || operation?.step.kind !== "transform") return null;
-    const { axes, from, to, isTransposed } = operation.step;
-    if (isTransposed || this.#cutOf(i) !== null || !move.move!.goesStraight(landing, this.#order)) return null;
-    // What still travels must not lie where results do.
-    if (this.#memoryAt(i - 1) === this.#memoryAt(i + 1)) return null;
-    const shape = from.globalShape!;
-    const bytes = byteLengthOf(shape, move.target) / from.size!;
-    if (cutting.uses < 2 || bytes / cut.parts / cutting.uses < cutting.leastBytes) return null;
-    const ranges = (parts: Parts) =>
-      Array.from({ length: parts.size! }, (_, rank) => parts.ranges(rank).map(countOf)).filter((counts) =>
-        !counts.includes(0)
-      );
-    const isFree = (dimension: number) =>
-      dimension !== cut.dimension && to.globalShape![dimension] === shape[dimension] &&
-      ranges(move.step.from).every((counts) => counts[dimension] === shape[dimension]) &&
-      ranges(from).every((counts) => counts[dimension] >= cutting.uses);
-    const dimensions = this.#inOneCall(shape, axes).filter(isFree);
-    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
-    return dimension === undefined ? null : { dimension, parts: cutting.uses };
+    return known !== undefined ? known : this.#cutsOfUse[i] = findCutOfUse(this.#steps, i);
   }
 
   /** The same in host memory, where what does not depend on the result is kept. */
@@ -699,46 +507,20 @@ export class StagedPlan implements FFTEnginePlan {
   /** Along which dimension a step and the next one can go part by part, and in how many parts; null if along none. */
   #cutOf(i: number): Cut | null {
     const known = this.#cuts[i];
-    return known !== undefined ? known : this.#cuts[i] = this.#findCut(i);
+    return known !== undefined ? known : this.#cuts[i] = findCut(this.#steps, i);
   }
 
-  #findCut(i: number): Cut | null {
-    const [{ step, target }, next] = [this.#operations[i], this.#operations[i + 1]];
-    if (step.kind !== "transform" || step.isTransposed || !next?.move) return null;
-    if (!next.move.canMoveWhile(this.#order, dtypeInfo(target).itemSize)) return null;
-    const isOnHost = this.#runtime.stream === null;
-    // Others write into it, and take it to be dense.
-    if (isOnHost && this.#inplace && typeof this.#locations[i + 2] === "string") return null;
-    // What arrives must not lie where something is still to be transformed.
-    if (this.#memoryAt(i) === this.#memoryAt(i + 2)) return null;
-    const { axes, from, to } = step;
-    const shape = to.globalShape!;
-    const bytes = byteLengthOf(shape, target) / to.size!;
-    const parts = isOnHost ? Math.floor(bytes / hostCutting.leastBytes) : partsOnGpus(bytes, to.size!);
-    if (parts < 2) return null;
-    const isWhole = (dimension: number) => {
-      const counts = Array.from({ length: to.size! }, (_, rank) => next.step.to.ranges(rank).map(countOf));
-      return counts.every((list) => list.includes(0) || list[dimension] === shape[dimension]);
+  get #steps(): StepsInPlace {
+    return {
+      operations: this.#operations,
+      locations: this.#locations,
+      order: this.#order,
+      isOnHost: this.#runtime.stream === null,
+      isInPlace: this.#inplace,
+      memoryAt: (value) => this.#memoryAt(value),
+      landingAt: (value) => this.#landings?.get(value),
+      cutOf: (i) => this.#cutOf(i),
     };
-    const dimensions = this.#inOneCall(shape, axes).filter((d) => from.globalShape![d] === shape[d] && isWhole(d));
-    const dimension = this.#order === "C" ? dimensions[0] : dimensions.at(-1);
-    return dimension === undefined ? null : { dimension, parts };
-  }
-
-  /**
-   * The dimensions that are not transformed along which parts can be transformed in one call: around them nothing is looped
-   * over.
-   */
-  #inOneCall(shape: readonly number[], axes: readonly number[]): number[] {
-    const isOnHost = this.#runtime.stream === null;
-    return [...shape.keys()].filter((dimension) => {
-      if (axes.includes(dimension) || shape[dimension] <= 1) return false;
-      const around = [...shape.keys()].filter((d) =>
-        shape[d] > 1 && (this.#order === "C" ? d < dimension : d > dimension)
-      );
-      // From process to process go long pieces.
-      return around.length === 0 || !isOnHost && around.length === axes.length && around.every((d) => axes.includes(d));
-    });
   }
 
   /** The memory in which elements lie between steps. */
@@ -795,7 +577,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#operations.forEach(({ step, target }, i) => {
       const at = this.#locations[i + 1];
       if (typeof at !== "number") return;
-      const apart = this.#apartAt(i) ?? this.#apartAt(i + 1);
+      const apart = this.#apart(i) ?? this.#apart(i + 1);
       const elements = apart === null
         ? sizeOfShape(step.to.ranges(this.#rank).map(countOf))
         : Math.max(...apart.shape.map((extent, d) => extent * apart.strides[d]));
@@ -806,42 +588,6 @@ export class StagedPlan implements FFTEnginePlan {
   }
 }
 
-/** In how many parts so many bytes of each rank are transformed while others move. */
-function partsOnGpus(bytes: number, size: number): number {
-  const most = Math.min(cutting.parts, Math.floor(bytes / cutting.leastBytes));
-  return size === 2 ? most : Math.min(most, Math.max(2, Math.floor(bytes / cutting.leastBytesInTurn)));
-}
-
 function viewKey(value: number, shape: readonly number[], isTransposed: boolean): string {
   return `${value}:${shape}:${isTransposed}`;
-}
-
-/** Where each part of an extent begins, and how long it is. */
-function partsOf(extent: number, parts: number): (readonly [start: number, length: number])[] {
-  const most = partLength(extent, parts);
-  return Array.from({ length: Math.ceil(extent / most) }, (_, i) => [i * most, Math.min(most, extent - i * most)]);
-}
-
-/** A part of an array. */
-function partAlong(array: LocalArray, dimension: number, start: number, length: number): LocalArray {
-  return array.slice(array.shape.map((_, d) => d === dimension ? start : 0), array.shape.with(dimension, length));
-}
-
-function byteLengthOf(shape: readonly number[], dtype: DType): number {
-  return sizeOfShape(shape) * dtypeInfo(dtype).itemSize;
-}
-
-/** One step, in words. */
-function inWords(step: RouteStep, bytes: number): string {
-  if (step.kind === "move") return `redistribute ${brief(step.from)} -> ${brief(step.to)}: ${bytes} bytes`;
-  if (step.kind === "twiddle") return `multiply by roots of unity of ${step.length}`;
-  if (step.kind === "reflect") return `conjugates: ${brief(step.from)} -> ${brief(step.to)}`;
-  const axes = `${step.axes.length > 1 ? "axes" : "axis"} ${step.axes.join(", ")}`;
-  return `transform ${axes} in ${brief(step.from)}, ${step.type}`;
-}
-
-/** A distribution in few letters: boxes are many. */
-function brief(parts: Parts): string {
-  const text = String(parts);
-  return text.length <= 80 ? text : `${text.slice(0, 78)} …`;
 }
