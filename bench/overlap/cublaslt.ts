@@ -14,7 +14,7 @@ import {
 } from "../../ffi/cuda/cublaslt.ts";
 import { CudaDataType } from "../../ffi/cuda/runtime.ts";
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
-import type { DeviceMatrix } from "../../src/overlap/executors/tile/product.ts";
+import type { DeviceMatrix } from "../../src/overlap/executors/tile/operands.ts";
 import type { TileProblem } from "../../src/overlap/tile_order.ts";
 import type { Stream } from "../../src/gpu/stream.ts";
 

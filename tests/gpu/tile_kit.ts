@@ -8,7 +8,9 @@ import { copyFromDevice, copyOnDevice, copyToDevice } from "../../src/memory/cop
 import { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { allocateSymmetric, freeSymmetric } from "../../src/memory/symmetric_memory.ts";
 import { factorBytes } from "../../src/overlap/executors/tile/configuration.ts";
-import { exchangeLayout, padded, type TileOperands, TileProduct } from "../../src/overlap/executors/tile/product.ts";
+import { exchangeLayout, padded } from "../../src/overlap/executors/tile/exchange.ts";
+import type { TileOperands } from "../../src/overlap/executors/tile/operands.ts";
+import { TileProduct } from "../../src/overlap/executors/tile/product.ts";
 import { evenParts } from "../../src/overlap/partition.ts";
 import type { TileProblem, TileVariant } from "../../src/overlap/tile_order.ts";
 import type { Runtime } from "../../src/runtime/runtime.ts";

@@ -13,7 +13,8 @@ import {
 } from "../../../src/overlap/executors/tile/configuration.ts";
 import { TileKernel } from "../../../src/overlap/executors/tile/kernel.ts";
 import { compiledEpilog } from "../../../src/overlap/executors/tile/parameters.ts";
-import { configurationOf, exchangeLayout, tileRefusal } from "../../../src/overlap/executors/tile/product.ts";
+import { exchangeLayout } from "../../../src/overlap/executors/tile/exchange.ts";
+import { configurationOf, tileRefusal } from "../../../src/overlap/executors/tile/operands.ts";
 import { gatheredPieces, type TileProblem } from "../../../src/overlap/tile_order.ts";
 import { tileSource } from "../../../src/overlap/executors/tile/source.ts";
 import type { Device } from "../../../src/gpu/device.ts";

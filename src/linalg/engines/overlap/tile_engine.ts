@@ -17,14 +17,8 @@ import type { Stream } from "../../../gpu/stream.ts";
 import { SymmetricBuffer } from "../../../memory/symmetric_memory.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
 import { factorBytes } from "../../../overlap/executors/tile/configuration.ts";
-import {
-  arePartsAligned,
-  configurationOf,
-  isSplitInSequence,
-  padded,
-  type TileOperands,
-  tileRefusal,
-} from "../../../overlap/executors/tile/product.ts";
+import { arePartsAligned, isSplitInSequence, padded } from "../../../overlap/executors/tile/exchange.ts";
+import { configurationOf, type TileOperands, tileRefusal } from "../../../overlap/executors/tile/operands.ts";
 import { partsOf, type TileProblem, type TileVariant } from "../../../overlap/tile_order.ts";
 import { predictTiles } from "../../../overlap/cost_model.ts";
 import { wavesOf } from "../../../overlap/waves.ts";

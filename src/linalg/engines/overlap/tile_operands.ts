@@ -6,7 +6,8 @@
  */
 import type { LocalArray } from "../../../array/local_array.ts";
 import type { Stream } from "../../../gpu/stream.ts";
-import { type DeviceMatrix, padded } from "../../../overlap/executors/tile/product.ts";
+import { padded } from "../../../overlap/executors/tile/exchange.ts";
+import type { DeviceMatrix } from "../../../overlap/executors/tile/operands.ts";
 import type { NarrowDType, TileDType } from "../../../overlap/executors/tile/configuration.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import type { Part } from "../../../overlap/partition.ts";

@@ -9,7 +9,8 @@ import { allocateForPlan, type SymmetricBuffer } from "../../../memory/symmetric
 import type { CompiledEpilog } from "../../../overlap/executors/tile/configuration.ts";
 import { patienceFor } from "../../../gpu/waiting.ts";
 import { PATIENCE_SECONDS } from "../../../overlap/executors/patience.ts";
-import { exchangeLayout, padded, TileProduct } from "../../../overlap/executors/tile/product.ts";
+import { exchangeLayout, padded } from "../../../overlap/executors/tile/exchange.ts";
+import { TileProduct } from "../../../overlap/executors/tile/product.ts";
 import { agree, freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
 import { type Use, useShared } from "../communicator_resources.ts";

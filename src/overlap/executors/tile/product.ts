@@ -7,81 +7,46 @@
 import { checkCudaDriver, CuStreamWriteValueFlags, openCudaDriver } from "../../../../ffi/cuda/driver.ts";
 import { ShapeError } from "../../../errors.ts";
 import type { Device } from "../../../gpu/device.ts";
-import { clearOnDevice, copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice } from "../../../memory/copy.ts";
-import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Event } from "../../../gpu/event.ts";
 import { meetAll, prepareFlags } from "../../../gpu/kernels/flag_kernels.ts";
 import { Stream } from "../../../gpu/stream.ts";
-import { AWAITED, Patience } from "../patience.ts";
-import { GpuProduct } from "../gpu_product.ts";
+import { clearOnDevice, copyFromDevice, copyOnDevice, copyPlaneOnDevice, copyToDevice } from "../../../memory/copy.ts";
+import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
-import {
-  CHUNK_BYTES,
-  chunksOf,
-  type CompiledEpilog,
-  factorBytes,
-  stepElements,
-  type TileConfiguration,
-} from "./configuration.ts";
-import { TileKernel } from "./kernel.ts";
-import { type Destination, Panels, type ResultPushes } from "./panels.ts";
 import type { Part } from "../../partition.ts";
 import {
   gatheredPieces,
-  MOST_RECTANGLES,
   packTiles,
   panelTiles,
   partsOf,
   pushesResults,
   rectanglesOf,
   type Region,
-  spotsByRank,
   tileOrder,
   type TileProblem,
   type TileVariant,
 } from "../../tile_order.ts";
+import { GpuProduct } from "../gpu_product.ts";
+import { AWAITED, Patience } from "../patience.ts";
 import {
-  callSetter,
-  compiledEpilog,
-  MOST_RANKS,
-  type Operand,
-  packArguments,
-  setMarks,
-  TILE_MARKS,
-  type TileEpilog,
-} from "./parameters.ts";
-
-/** A matrix in a GPU's memory. */
-export interface DeviceMatrix {
-  /** Where it lies. */
-  readonly address: bigint;
-  /** Elements from a row to the next, or, where columns lie in sequence, from a column to the next. */
-  readonly leading: number;
-}
-
-/** What a product is of. */
-export interface TileOperands {
-  /** A, or this rank's part of it. */
-  readonly a: DeviceMatrix;
-  /** B, or this rank's part of it. */
-  readonly b: DeviceMatrix;
-  /** D, or this rank's part of it. */
-  readonly d: DeviceMatrix;
-  /** For sums that their owners store into every rank's D: where those of the other ranks lie, by rank. */
-  readonly peersOfD?: readonly bigint[];
-  /** Where the parts of D lie that come from parts of a gathered B, if they are apart; the stride is D's. */
-  readonly partsOfD?: readonly bigint[];
-  /** For sums: where the parts of A's rows lie, or of B's columns, if they are apart; the stride is that of A or B. */
-  readonly partsOfFactor?: readonly bigint[];
-  /** What is added: of D's shape, perhaps D itself; or what D holds, wherever its parts lie. */
-  readonly c?: DeviceMatrix | "in D" | null;
-  /** What the product is multiplied by; 1 if left out. */
-  readonly alpha?: number;
-  /** What C is multiplied by; 1 if left out. */
-  readonly beta?: number;
-  /** What follows, before the result is rounded. */
-  readonly epilog?: TileEpilog;
-}
+  CHUNK_BYTES,
+  type CompiledEpilog,
+  factorBytes,
+  stepElements,
+  type TileConfiguration,
+} from "./configuration.ts";
+import {
+  type ExchangeLayout,
+  exchangeLayout,
+  FLAG_BYTES,
+  gatheredPart,
+  isSplitInSequence,
+  padded,
+} from "./exchange.ts";
+import { TileKernel } from "./kernel.ts";
+import { configurationOf, type DeviceMatrix, type TileOperands, tileRefusal } from "./operands.ts";
+import { type Destination, Panels, type ResultPushes } from "./panels.ts";
+import { callSetter, compiledEpilog, type Operand, packArguments, setMarks, TILE_MARKS } from "./parameters.ts";
 
 /** A launch that is ready. */
 interface Launch {
@@ -106,70 +71,8 @@ const MET = 2;
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
-/** The bytes of flags come first, in this many for each kind: parts that are here, blocks that have stored all, meetings. */
-const FLAG_BYTES = 256;
-
 /** The number of every run that begins with a meeting, in which flags are taken back. */
 const MET_CALL = 1;
-
-/** What a rank's part of the memory that all ranks address holds, and where. */
-export interface ExchangeLayout {
-  /** Bytes of it all. */
-  readonly bytes: number;
-  /** How many ranks send to one. */
-  readonly senders: number;
-  /** Where the flags of a sender's tiles begin. */
-  readonly tileFlags: number;
-  /** Bytes of these. */
-  readonly flagBytes: number;
-  /** Where the rank counts what copy engines are to push to a receiver. */
-  readonly counters: number;
-  /** Bytes of these. */
-  readonly counterBytes: number;
-  /** Where the rank counts the tiles of each rectangle of D that copy engines are to push. */
-  readonly results: number;
-  /** Where data begins: for each parity of the call, for each sender. */
-  readonly data: number;
-  /** Bytes of a sender's data. */
-  readonly dataBytes: number;
-}
-
-const align = (bytes: number) => Math.ceil(bytes / 256) * 256;
-
-/** Elements from a row or column to the next where it has so many: the hardware takes multiples of 16 bytes. */
-export function padded(elements: number, itemSize = 2): number {
-  const step = 16 / itemSize;
-  return Math.ceil(elements / step) * step;
-}
-
-/** What the kernel of a product is compiled for. */
-export function configurationOf(
-  problem: TileProblem,
-  { shape }: TileVariant,
-  epilog: CompiledEpilog = {},
-): TileConfiguration {
-  const { dtype, narrow, isRowMajorA, isRowMajorB } = problem;
-  return { ...shape, dtype, ...narrow && { narrow }, isRowMajorA, isRowMajorB, ...epilog };
-}
-
-/** Whether what is split lies in sequence: A's rows, or B's columns. */
-export function isSplitInSequence({ split, isRowMajorA, isRowMajorB }: TileProblem): boolean {
-  return split === "rows" ? !isRowMajorA : isRowMajorB;
-}
-
-/** Whether all parts begin at multiples of 16 bytes, if they lie in sequence in one matrix. */
-export function arePartsAligned(problem: TileProblem): boolean {
-  return partsOf(problem).every(({ start }) => start % 8 === 0);
-}
-
-/** A part of the operand that is gathered: how many rows or columns of it lie in sequence, and how many follow each other. */
-function gatheredPart(
-  problem: TileProblem,
-  { start, end }: Part,
-): { inner: number; outer: number } {
-  const { k } = problem;
-  return isSplitInSequence(problem) ? { inner: end - start, outer: k } : { inner: k, outer: end - start };
-}
 
 /**
  * What pushes a part to the other ranks: a copy follows the one before at once, since who tells that one is there is another
@@ -186,79 +89,6 @@ interface Pushing {
 function makePushing(device: Device): Pushing {
   const [stream, notices] = ["copies", "notices"].map((name) => new Stream(device, { name }));
   return { stream, notices, begun: new Event(), passed: new Event(), ended: new Event() };
-}
-
-/** The layout of the memory that all ranks address: the same on all of them. */
-export function exchangeLayout(problem: TileProblem, variant: TileVariant): ExchangeLayout {
-  const { kind, size } = problem;
-  const { cluster } = variant.shape;
-  const tiles = Math.max(...spotsByRank(problem, variant).map(({ length }) => length)) * cluster;
-  const isSum = kind === "reduce" || kind === "all_reduce";
-  const flagBytes = isSum ? align(tiles * 2 * 4) : 0;
-  const itemSize = factorBytes(problem);
-  const gathered = () =>
-    Math.max(
-      ...partsOf(problem).map((part) => gatheredPart(problem, part)).map(({ inner, outer }) =>
-        outer * padded(inner, itemSize) * itemSize
-      ),
-    );
-  const dataBytes = kind === "gather"
-    ? align(gathered())
-    : isSum
-    ? tiles * 2 * chunksOf(variant.shape) * CHUNK_BYTES
-    : 0;
-  const panel = panelTiles(problem, variant);
-  const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
-  const tileFlags = 3 * FLAG_BYTES;
-  const counters = tileFlags + size * flagBytes;
-  const results = counters + (size - 1) * counterBytes;
-  const data = results + (pushesResults(problem, variant) ? align(MOST_RECTANGLES * 4) : 0);
-  // A rank sends to itself where all have to add in the same order.
-  const senders = variant.isExchange ? size : size - 1;
-  const bytes = data + 2 * senders * dataBytes;
-  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, results, data, dataBytes };
-}
-
-/**
- * Why a tile kernel cannot do this, or `null` if it can. The leading dimensions are those of {@linkcode TileOperands}; what
- * pads rows of D to a multiple of 16 bytes may be overwritten.
- */
-export function tileRefusal(
-  problem: TileProblem,
-  leading: Record<"a" | "b" | "d", number>,
-  arePartsApart = false,
-): string | null {
-  const { kind, m, n, k, split, rank, size, narrow, isRowMajorA, isRowMajorB } = problem;
-  if (narrow !== undefined && (!isRowMajorA || isRowMajorB)) return "8-bit factors have to lie with k in sequence";
-  const itemSize = factorBytes(problem);
-  if (size > MOST_RANKS) return `tile kernels know at most ${MOST_RANKS} ranks, not ${size}`;
-  if (Math.min(m, n, k) < 1) return `tile kernels multiply no empty matrices, and m, n, k are ${m}, ${n}, ${k}`;
-  for (const [name, value] of Object.entries(leading)) {
-    if (value * (name === "d" ? 2 : itemSize) % 16 !== 0) {
-      return `rows and columns have to begin at multiples of 16 bytes, and ${name.toUpperCase()} has one every ${value} elements`;
-    }
-  }
-  const parts = partsOf(problem);
-  const columns = kind === "reduce" && split === "columns" ? parts[rank].end - parts[rank].start : n;
-  // The hardware stores 16 bytes at a time, also where a row of D ends.
-  if (leading.d < padded(columns)) {
-    return `rows of D need room for a multiple of 8 elements, and ${columns} lie ${leading.d} apart`;
-  }
-  if (kind === "plain" || kind === "all_reduce") return null;
-  const extent = split === "rows" ? m : n;
-  if (extent < size) return `each rank needs a part of the ${split}, and ${size} ranks share ${extent}`;
-  // The hardware reads boxes that begin at multiples of 16 bytes, and stores nothing less.
-  const isInSequence = kind === "reduce" ? isSplitInSequence(problem) : split === "columns";
-  if (isInSequence && !arePartsApart && !arePartsAligned(problem)) {
-    return `parts of the ${split} have to begin at multiples of 8, or lie apart, and ${size} ranks share ${extent}`;
-  }
-  if (kind === "reduce") return null;
-  const [name, given] = split === "rows" ? ["A", leading.a] : ["B", leading.b];
-  const dense = padded(gatheredPart(problem, parts[rank]).inner, itemSize);
-  if (given !== dense) {
-    return `the part of ${name} that is gathered has to be dense: a stride of ${dense}, not ${given}`;
-  }
-  return null;
 }
 
 /**
