@@ -46,18 +46,12 @@ import { prepareOnce } from "./redistribution/redistributor.ts";
 import { largestDifference, valuesOf } from "./difference.ts";
 import { largestOfAll } from "./extremes.ts";
 import type { AxisOptions } from "./reductions/plan.ts";
-import {
-  argumentOfExtreme,
-  extreme,
-  mean,
-  norm,
-  type NormOptions,
-  prod,
-  sum,
-  truth,
-  variance,
-  type VarianceOptions,
-} from "./reductions/reductions.ts";
+import { argumentOfExtreme, extreme } from "./reductions/extreme.ts";
+import { norm, type NormOptions } from "./reductions/norm.ts";
+import { prod } from "./reductions/prod.ts";
+import { mean, sum } from "./reductions/totals.ts";
+import { truth } from "./reductions/truth.ts";
+import { variance, type VarianceOptions } from "./reductions/variance.ts";
 import { fullSlice, type SliceRange, steppedDistribution, steppedPart } from "./shaping/slices.ts";
 import { type ElementFunction, fillByFunction, type LinearForm } from "./traverse.ts";
 

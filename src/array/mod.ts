@@ -23,7 +23,8 @@ export type { BinaryNames, ElementwiseName, ResultDType, ResultKind, UnaryNames 
 export type { TargetOptions } from "./elementwise/elementwise.ts";
 export type { BaseArray } from "./base_array.ts";
 export type { AxisOptions } from "./reductions/plan.ts";
-export type { NormOptions, VarianceOptions } from "./reductions/reductions.ts";
+export type { NormOptions } from "./reductions/norm.ts";
+export type { VarianceOptions } from "./reductions/variance.ts";
 export type { FormatOptions } from "./format.ts";
 export type { SliceRange } from "./shaping/slices.ts";
 export * from "./shaping/shaping.ts";
