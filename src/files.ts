@@ -360,6 +360,7 @@ import "./runtime/connect_gpus.ts";
 import "./runtime/current.ts";
 import "./runtime/device_choice.ts";
 import "./runtime/engines.ts";
+import "./runtime/gpu_network.ts";
 import "./runtime/initialize.ts";
 import "./runtime/joint_call.ts";
 import "./runtime/logger.ts";

@@ -1,12 +1,12 @@
 /**
  * How long operations take on GPUs, by a cheap model: what the busiest rank computes, what it reads and writes in its own
  * memory, and what it sends. The rates are those by which engines of products are chosen and tuned; between machines that at
- * which MPI exchanged when the ranks joined.
+ * which NCCL exchanged when it connected the GPUs, before that MPI when the ranks joined.
  *
  * @module
  */
 import type { Communicator } from "../mpi/communicator.ts";
-import { networkRates, networkShare, rateInWords } from "../runtime/network.ts";
+import { gpuNetworkRate, networkRates, networkShare, rateInWords } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { AlgorithmTimes } from "./host_model.ts";
 
@@ -54,24 +54,26 @@ export function ratesInWords(runtime: Runtime, hasProducts = true): string {
   const rates = `at ${products}${(memory / 1e3).toFixed(0)} GB/s in memory and ${
     (link / 1e3).toFixed(0)
   } GB/s between GPUs, `;
-  const network = networkRates(runtime);
-  const between = network === undefined
-    ? ""
-    : `; ${rateInWords(network)}, as MPI exchanged between CPUs when the ranks joined`;
+  const [byNccl, byMpi] = [gpuNetworkRate(runtime), networkRates(runtime)];
+  const between = byNccl !== undefined
+    ? `; ${rateInWords(byNccl)}, as NCCL exchanged when it connected the GPUs`
+    : byMpi !== undefined
+    ? `; ${rateInWords(byMpi.bytesPerSecond)}, as MPI exchanged between CPUs when the ranks joined`
+    : "";
   if (measured) return `${rates}measured on this machine${between}`;
   return `${rates}those of H200s: none are known of this machine, where Matmul.autotune measures them${between}`;
 }
 
 /**
  * Bytes a microsecond that each rank sends to all others, by links and the network at the same time; null for ranks on several
- * machines whose network was not measured, as without MPI. Local.
+ * machines whose network was not measured, as without MPI before NCCL has connected them. Local.
  */
 export function sendingRate(runtime: Runtime): number | null {
   const { link } = measuredRates(runtime) ?? H200_MEASURED;
   const share = networkShare(runtime);
   if (share === 0) return link;
-  const network = networkRates(runtime);
-  return network === undefined ? null : Math.min(link / (1 - share), network.bytesPerSecond / 1e6 / share);
+  const network = gpuNetworkRate(runtime) ?? networkRates(runtime)?.bytesPerSecond;
+  return network === undefined ? null : Math.min(link / (1 - share), network / 1e6 / share);
 }
 
 /** What an operation does, of the busiest rank. */

@@ -59,7 +59,9 @@ export function timesOf(work: HostWork, bytesPerSecond: number, network?: Networ
     predicted: computing + copying + sending + meetings * meeting,
     limit: Math.max(computing > 0 ? computing : copying, sending),
     basis: `at ${rates.join(" and ")}, measured in this process, and ${
-      network === undefined ? perMeeting : `${rateInWords(network)} and ${perMeeting}, measured when the ranks joined`
+      network === undefined
+        ? perMeeting
+        : `${rateInWords(network.bytesPerSecond)} and ${perMeeting}, measured when the ranks joined`
     }`,
   };
 }

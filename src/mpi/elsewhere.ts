@@ -41,9 +41,9 @@ const WORDS_OF_NEWS = 2 + MOST_TURNS * WORDS_OF_TURN;
 /** Of each rank the lowest one on its machine, which speaks for it. Collective. */
 export function speakersOf(communicator: Communicator): number[] {
   const machine = communicator.splitShared();
-  const speaker = machine.broadcast(Int32Array.of(communicator.rank));
+  const speaker = communicator.worldRanks.indexOf(machine.worldRanks[0]);
   machine.free();
-  return [...communicator.allGather(speaker)];
+  return [...communicator.allGather(Int32Array.of(speaker))];
 }
 
 /**

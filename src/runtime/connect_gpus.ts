@@ -10,10 +10,13 @@ import type { Stream } from "../gpu/stream.ts";
 import { Communicator } from "../mpi/communicator.ts";
 import { beforeMpiEnds } from "../mpi/init_finalize.ts";
 import { type Agreeing, exchange } from "./agreement.ts";
+import { measureGpuNetwork } from "./gpu_network.ts";
 import { callJointly } from "./joint_call.ts";
 
 /** Whose GPUs communicate: a runtime. */
 interface Members extends Agreeing {
+  /** The number of ranks on this rank's machine. */
+  readonly localSize: number;
   /** Where work is queued by default; `null` on a CPU. */
   readonly stream: Stream | null;
 }
@@ -45,5 +48,6 @@ function connect(members: Members): NcclCommunicator {
     const worldRanks = found.map(({ worldRank }) => worldRank);
     made = new NcclCommunicator(Uint8Array.from(found[0].id), rank, worldRanks, stream!);
   });
+  if (members.localSize < found.length) measureGpuNetwork(members, made, stream!);
   return made;
 }

@@ -25,13 +25,26 @@ export function networkRates({ communicator }: Runtime): NetworkRates | undefine
   return known.get(communicator);
 }
 
+/** Bytes a second that each rank's GPU sends to another machine, and receives, while all others do so, too. */
+const betweenGpus = new WeakMap<Communicator, number>();
+
+/** What was measured; undefined before NCCL has connected the GPUs, and for those of one machine. Local. */
+export function gpuNetworkRate({ communicator }: Runtime): number | undefined {
+  return betweenGpus.get(communicator);
+}
+
+/** Take it down. The same on all ranks. */
+export function noteGpuNetwork(communicator: Communicator, bytesPerSecond: number): void {
+  betweenGpus.set(communicator, bytesPerSecond);
+}
+
 /** Which share of what a rank sends to all others goes to other machines. */
 export function networkShare({ size, localSize }: Runtime): number {
   return size === localSize ? 0 : (size - localSize) / (size - 1);
 }
 
 /** What the network carries, in words. */
-export function rateInWords({ bytesPerSecond }: NetworkRates): string {
+export function rateInWords(bytesPerSecond: number): string {
   return `${Number((bytesPerSecond / 1e9).toPrecision(2))} GB/s from each rank to other machines`;
 }
 

@@ -378,23 +378,41 @@ mockTest(
     const args = ["run", "-n", "4", "--hosts", hosts.list, ...settings, "predicts.ts", "gpu"];
     const { code, stdout, stderr } = await finish(startOn(hosts, newestLaunchers[0], args, environment));
     assertEquals(code, 0, stdout + stderr);
-    const told = "[0-9.e-]+ GB/s from each rank to other machines, as MPI exchanged between CPUs when the ranks joined";
-    const predictions = stdout.split("\n").filter((line) => line.includes("predicted"));
-    assertEquals(predictions.map((line) => RegExp(told).test(line)), [true, true], stdout);
+    assertPredictedByNccl(stdout);
   },
   "0.10",
   reason,
 );
 
-/** Start two ranks on each host without MPI; `master` is the host that they join at. */
+function assertPredictedByNccl(stdout: string): void {
+  const told = "[0-9.e-]+ GB/s from each rank to other machines, as NCCL exchanged when it connected the GPUs";
+  const predictions = stdout.split("\n").filter((line) => line.includes("predicted"));
+  assertEquals(predictions.map((line) => RegExp(told).test(line)), [true, true], stdout);
+}
+
+mockTest(
+  "between hosts times are predicted for GPUs whose ranks joined without MPI",
+  async (environment) => {
+    using hosts = makeHosts();
+    const ranks = startWithoutMpi(hosts, environment, "predicts.ts", ["gpu"]);
+    const ended = await Promise.all(ranks.map((child) => finish(child)));
+    assertEquals(ended.map(({ code }) => code), [0, 0, 0, 0], ended.map(({ stderr }) => stderr).join(""));
+    assertPredictedByNccl(ended[0].stdout);
+  },
+  "0.10",
+  reason,
+);
+
+/** Start two ranks of a script on each host without MPI; `master` is the host that they join at. */
 function startWithoutMpi(
   hosts: Hosts,
   environment: Record<string, string>,
+  script: string,
   args: readonly string[],
   master: 0 | 1 = 0,
 ): Deno.ChildProcess[] {
   const port = freePort();
-  const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/hosts.ts`, ...args];
+  const command = [Deno.execPath(), "run", "-A", "--no-check", `${root}tests/system/fixtures/${script}`, ...args];
   return Array.from({ length: 4 }, (_, rank) => {
     const place = { ...variablesOf(rank, 4, port), LOCAL_RANK: String(rank % 2), MASTER_ADDR: hosts.addresses[master] };
     const host = rank < 2 ? 0 : 1;
@@ -410,7 +428,7 @@ async function disturbWithoutMpi(
   master: 0 | 1 = 0,
 ) {
   using hosts = makeHosts();
-  const ranks = startWithoutMpi(hosts, environment, ["waits"], master);
+  const ranks = startWithoutMpi(hosts, environment, "hosts.ts", ["waits"], master);
   const errors = ranks.map(({ stderr }) => new Response(stderr).text());
   let [arrived, faultAt] = [0, 0];
   const outputs = await Promise.all(ranks.map(async ({ stdout }) => {
@@ -450,7 +468,9 @@ mockTest(
   "ranks of two hosts join at the second one, where rank 0 is not",
   async (environment) => {
     using hosts = makeHosts();
-    const ended = await Promise.all(startWithoutMpi(hosts, environment, [], 1).map((child) => finish(child)));
+    const ended = await Promise.all(
+      startWithoutMpi(hosts, environment, "hosts.ts", [], 1).map((child) => finish(child)),
+    );
     const told = ended.map(({ stdout, stderr }) => stdout + stderr).join("");
     assertEquals(ended.map(({ code }) => code), [0, 0, 0, 0], told);
     ended.forEach(({ stdout }, rank) => assertStringIncludes(stdout, right[rank], told));

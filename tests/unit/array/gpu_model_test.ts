@@ -4,7 +4,7 @@ import { H200_MEASURED, measuredRates, noteRates, predictOnGpu, ratesInWords } f
 import { gpuWorkOf } from "../../../src/array/redistribution/gpu_work.ts";
 import { ratesOf } from "../../../src/linalg/engines/machine_rates.ts";
 import { H200_RATES } from "../../../src/overlap/cost_model.ts";
-import { noteNetwork } from "../../../src/runtime/network.ts";
+import { noteGpuNetwork, noteNetwork } from "../../../src/runtime/network.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 import measured from "../../../bench/results/gpu_redistribution_h200.json" with { type: "json" };
 
@@ -35,7 +35,7 @@ Deno.test("the model adds what is computed, copied and sent; the limit is the lo
   assertEquals([copies.predicted, copies.limit].map((time) => Math.round(1e7 * time)), [40, 10]);
 });
 
-Deno.test("between machines what MPI exchanged there counts, for the part that goes there, and without it nothing is told", () => {
+Deno.test("between machines what MPI or NCCL exchanged there counts, for the part that goes there; else nothing is told", () => {
   const runtime = onRanks(4, 2);
   const work = { bytes: 0, sent: 3e6, starts: 0 };
   assertEquals(predictOnGpu(runtime, work), null);
@@ -47,7 +47,13 @@ Deno.test("between machines what MPI exchanged there counts, for the part that g
     basis!,
     "; 1 GB/s from each rank to other machines, as MPI exchanged between CPUs when the ranks",
   );
-  noteNetwork(runtime.communicator, { bytesPerSecond: 1e13, meetingSeconds: 5e-5 });
+  noteGpuNetwork(runtime.communicator, 2e9);
+  assertEquals(Math.round(1e6 * predictOnGpu(runtime, work)!.predicted), 1000);
+  assertStringIncludes(
+    ratesInWords(runtime),
+    "; 2 GB/s from each rank to other machines, as NCCL exchanged when it con",
+  );
+  noteGpuNetwork(runtime.communicator, 1e13);
   assertEquals(Math.round(1e9 * predictOnGpu(runtime, work)!.predicted), Math.round(1e3 * 1e6 / 384e3));
 });
 
