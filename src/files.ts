@@ -201,7 +201,6 @@ import "./fft/engines/staged/parts.ts";
 import "./fft/engines/staged/pass_plan.ts";
 import "./fft/engines/staged/plan.ts";
 import "./fft/engines/staged/spreading.ts";
-import "./fft/engines/staged/transformer.ts";
 import "./fft/engines/staged/words.ts";
 import "./fft/engines/staged/work.ts";
 import "./fft/execution.ts";

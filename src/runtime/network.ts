@@ -5,7 +5,6 @@
  */
 import type { Communicator } from "../mpi/communicator.ts";
 import { shortestSeconds } from "../stopwatch.ts";
-import type { Runtime } from "./runtime.ts";
 
 /** The same on all ranks. */
 export interface NetworkRates {
@@ -18,10 +17,18 @@ export interface NetworkRates {
 /** Enough for the rate of long messages; three take 0.4 s for 64 ranks of a machine with 1 Gbit/s. */
 const MESSAGE_BYTES = 2 ** 18;
 
+/** Whose network it is: a runtime. */
+interface Ranks {
+  readonly communicator: Communicator;
+  readonly size: number;
+  /** The number of ranks on this rank's machine. */
+  readonly localSize: number;
+}
+
 const known = new WeakMap<Communicator, NetworkRates>();
 
 /** What was measured; undefined for ranks of one machine, and of those without MPI. Local. */
-export function networkRates({ communicator }: Runtime): NetworkRates | undefined {
+export function networkRates({ communicator }: Ranks): NetworkRates | undefined {
   return known.get(communicator);
 }
 
@@ -29,7 +36,7 @@ export function networkRates({ communicator }: Runtime): NetworkRates | undefine
 const betweenGpus = new WeakMap<Communicator, number>();
 
 /** What was measured; undefined before NCCL has connected the GPUs, and for those of one machine. Local. */
-export function gpuNetworkRate({ communicator }: Runtime): number | undefined {
+export function gpuNetworkRate({ communicator }: Ranks): number | undefined {
   return betweenGpus.get(communicator);
 }
 
@@ -39,7 +46,7 @@ export function noteGpuNetwork(communicator: Communicator, bytesPerSecond: numbe
 }
 
 /** Which share of what a rank sends to all others goes to other machines. */
-export function networkShare({ size, localSize }: Runtime): number {
+export function networkShare({ size, localSize }: Ranks): number {
   return size === localSize ? 0 : (size - localSize) / (size - 1);
 }
 
