@@ -8,10 +8,9 @@ import { digest } from "../../../../ffi/digest.ts";
 import { openCublasLt } from "../../../../ffi/cuda/cublaslt.ts";
 import { openNvrtc } from "../../../../ffi/cuda/nvrtc.ts";
 import { ConfigurationError } from "../../../errors.ts";
-import { configurationOf } from "../../../overlap/executors/tile/operands.ts";
 import { TILE_SHAPES } from "../../../overlap/executors/tile/configuration.ts";
 import { TileKernel } from "../../../overlap/executors/tile/kernel.ts";
-
+import { configurationOf } from "../../../overlap/executors/tile/operands.ts";
 import { tileSource } from "../../../overlap/executors/tile/source.ts";
 import type { Partition } from "../../../overlap/partition.ts";
 import { areWavesFull } from "../../../blas/gpu_gemm.ts";
