@@ -6,8 +6,8 @@
  */
 import { Request } from "../mpi/request.ts";
 
-/** What all kept buffers may hold together. */
-const MOST_BYTES = 2 ** 28;
+/** What all kept buffers may hold together: arrays of 256 MiB, with what aligns them. */
+const MOST_BYTES = 2 ** 28 + 2 ** 22;
 
 const lendable = new WeakSet<ArrayBuffer>();
 const spares: ArrayBuffer[] = [];
@@ -20,13 +20,18 @@ export function lend(buffer: ArrayBuffer): void {
 
 /**
  * Keep the buffer of a freed array, if it was lent and no message reads or writes it. It is detached: views that a script
- * still has are empty from now on, instead of showing another array's elements.
+ * still has are empty from now on, instead of showing another array's elements. What is not kept is given back at once: the
+ * collector, which sees small objects, would let many of them come together.
  */
 export function keepSpare(buffer: ArrayBuffer): void {
-  if (buffer.byteLength > MOST_BYTES || !lendable.has(buffer) || Request.isUsing(buffer)) return;
+  if (!lendable.has(buffer) || Request.isUsing(buffer)) return;
   spares.push(buffer.transfer());
   let kept = spares.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  while (kept > MOST_BYTES) kept -= spares.shift()!.byteLength;
+  while (kept > MOST_BYTES) {
+    const oldest = spares.shift()!;
+    kept -= oldest.byteLength;
+    oldest.transfer(0);
+  }
 }
 
 /** Never let anybody else have this memory, also when its arrays are gone: another process may still write to it. */
