@@ -131,6 +131,18 @@ Deno.test("more ranks than planes: pencils give all of them something to do", ()
   assertEquals(route.variant, "Slab.Z (axes 0, 1) -> pencils 4 x 4 x 1 (axis 2) -> Slab.Z");
 });
 
+Deno.test("one vector that fits no cache is transformed by all CPUs; a smaller one, and any on two GPUs, by one", () => {
+  const first = (n: number, size: number, isOnHost: boolean) => {
+    const slab = Slab.X.bind([n], size);
+    const problem = { ...shapeOf("c2c", [0], [n]), precision: "float64", order: "C", from: slab, to: slab } as const;
+    return findRoutes(problem, { isOnHost })[0].algorithm;
+  };
+  const sizes = [2 ** 14, 2 ** 20, 2 ** 21, 2 ** 23, 2 ** 24];
+  assertEquals(sizes.map((n) => first(n, 2, true)), ["gather", "gather", "gather", "four_step", "four_step"]);
+  assertEquals(sizes.map((n) => first(n, 2, false)), sizes.map(() => "gather"));
+  assertEquals(first(2 ** 23, 8, false), "four_step");
+});
+
 Deno.test("inShape() keeps what ranks hold of the other dimensions", () => {
   const box = new Box([[[0, 0], [2, 6]], [[2, 0], [5, 6]]]).bind([5, 6], 2);
   assertEquals(String(inShape(box, [5, 4])), "Box([0:2, 0:4], [2:5, 0:4])");

@@ -19,6 +19,6 @@ export const fftwEngine: FFTEngine<"fftw", RouteAlgorithm> = {
   algorithms: STAGED_ALGORITHMS,
   open: ({ threads }, problem) => versionsOf(openFftw(precisionOf(problem), threads)),
   refusal: ({ precision }) => precision === "float16" ? "numbers of half precision are transformed on GPUs only" : null,
-  algorithmsFor: (problem) => findRoutes(problem).map(({ algorithm }) => algorithm),
+  algorithmsFor: (problem) => findRoutes(problem, { isOnHost: true }).map(({ algorithm }) => algorithm),
   plan: (runtime, request) => new StagedPlan(runtime, request, fftwTransformer(runtime, request)),
 };

@@ -135,7 +135,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#scalesFirst = precision === "float16";
     // What is one line in memory has either order; as a matrix it is taken row by row.
     this.#order = problem.operand.length === 1 ? "C" : order;
-    this.#route = findRoutes(problem, { algorithm })[0];
+    this.#route = findRoutes(problem, { algorithm, isOnHost: runtime.stream === null })[0];
     this.#transformer = transformer;
     this.#operations = operationsFor(runtime, this.#route.steps, { precision, order: this.#order }, transformer);
     const moving = this.#operations.filter(({ move }) => move !== undefined);
