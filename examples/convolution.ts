@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/convolution.ts
 import { DistributedArray, initialize, irfft, rfft, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const [rows, columns] = [48, 40];
 const options = { dtype: "float64" } as const;
 

@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/fft.ts
 import { DistributedArray, fft, ifft, initialize, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const tell = (text: string) => runtime.rank === 0 && console.log(text);
 const options = { dtype: "complex128", seed: 1 } as const;
 

@@ -3,7 +3,7 @@
 //   deno task run -n 4 examples/fft_pencils.ts
 import { Box, type Corners, DistributedArray, FFT, initialize } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const shape = [16, 12, 20];
 
 /** Boxes on a grid of ranks, long along one axis. */

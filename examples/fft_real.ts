@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/fft_real.ts
 import { allocateOperand, DistributedArray, initialize, irfft, rfft, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const shape = [12, 18, 15];
 using field = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", seed: 1 });
 

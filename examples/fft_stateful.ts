@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/fft_stateful.ts
 import { DistributedArray, FFT, initialize, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const fields = [1, 2, 3].map((seed) =>
   DistributedArray.random(runtime, [40, 30], Slab.X, { dtype: "complex128", seed })
 );

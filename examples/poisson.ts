@@ -3,7 +3,7 @@
 //   deno task run -n 2 examples/poisson.ts [solution.svg]
 import { DistributedArray, initialize, irfft, rfft, Slab } from "../mod.ts";
 
-using runtime = initialize({ device: "cpu" });
+using runtime = initialize();
 const n = 64;
 const { PI, sin, cos, max, min } = Math;
 
