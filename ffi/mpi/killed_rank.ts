@@ -28,6 +28,7 @@ const KILLING_SECONDS = 0.5;
  * started them, which is dead then, as the others are.
  */
 const script = (rank: number, process: number, others: readonly number[]) => `
+ends=
 while read -r word; do ends=$word; done
 if { read -r line </proc/${process}/stat; } 2>/dev/null; then
   signal=$((\${line##* } & 127))
@@ -47,9 +48,21 @@ for other in ${others.join(" ")}; do
 done
 `;
 
+/** What the rank writes when it ends by itself. */
+export const BY_ITSELF = "by itself\n";
+
+let pipeToShell = 0;
+
+/** The pipe by which {@linkcode BY_ITSELF} reaches the shell, for who ends the process without its exit handlers; 0 if none. */
+export function shellOfRank(): number {
+  return pipeToShell;
+}
+
 /** Have it told if this rank is ended by a signal; `others` are the processes of the machine's other ranks. */
 export function tellIfKilled(rank: number, others: readonly number[]): void {
   const { popen, fileno } = libcFunctions(LIBC_SYMBOLS);
-  const pipe = popen(toCString(script(rank, Deno.pid, [Deno.ppid, ...others])), toCString("we"));
-  if (pipe !== 0n) new TextAtExit(fileno(pipe)).set("by itself\n");
+  const stream = popen(toCString(script(rank, Deno.pid, [Deno.ppid, ...others])), toCString("we"));
+  if (stream === 0n) return;
+  pipeToShell = fileno(stream);
+  new TextAtExit(pipeToShell).set(BY_ITSELF);
 }

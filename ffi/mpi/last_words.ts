@@ -9,6 +9,7 @@ import { environment } from "../library.ts";
 import { libcFunctions } from "../memory.ts";
 import { LAST_WORDS, writeImmediately } from "../process.ts";
 import { abortRequest, hydraSocket } from "./hydra.ts";
+import { BY_ITSELF, shellOfRank } from "./killed_rank.ts";
 import { launcher } from "./launcher.ts";
 import { joinedPresence } from "./presence.ts";
 import { MPICH_NAMES, removeMpichNames } from "./mpich_names.ts";
@@ -21,6 +22,9 @@ export interface LastWords {
   socket: number;
   /** What is written to it. */
   request: string;
+  /** The pipe to the shell that tells if this rank is killed, 0 if there is none; and that it ends by itself. */
+  shell: number;
+  byItself: string;
   /** The other ranks' processes on this machine, as far as they are known. */
   others: readonly number[];
 }
@@ -35,6 +39,8 @@ export function lastWords(code: number, how: string): LastWords {
     words: isAsked ? `distmath-end: ${JSON.stringify({ rank: starter.rank, code, how, job })}\n` : "",
     socket: hydraSocket() ?? 0,
     request: abortRequest(code),
+    shell: shellOfRank(),
+    byItself: BY_ITSELF,
     others: joinedPresence()?.otherProcesses() ?? [],
   };
 }
@@ -109,7 +115,7 @@ export const END_AT_ONCE = { ...LAST_WORDS, ...MPICH_NAMES } as const;
 export function endAtOnce(
   code: number,
   line: string,
-  { words, socket, request, others }: LastWords,
+  { words, socket, request, shell, byItself, others }: LastWords,
   libc: Deno.DynamicLibrary<typeof END_AT_ONCE>["symbols"],
 ): never {
   const { write, _exit } = libc;
@@ -130,8 +136,17 @@ export function endAtOnce(
     writeText(socket, request);
     pause(abortMilliseconds);
   }
+  if (shell > 0) writeText(shell, byItself);
   _exit(code);
   throw new Error("unreachable");
+}
+
+/** End this process without its exit handlers, when all is told. */
+export function endProcess(code: number): never {
+  const { write, _exit } = libcFunctions(LAST_WORDS);
+  const bytes = new TextEncoder().encode(BY_ITSELF);
+  if (shellOfRank() > 0) write(shellOfRank(), bytes, BigInt(bytes.length));
+  return _exit(code) as never;
 }
 
 /** As {@linkcode endAtOnce}, in this thread; `how` is for the command that started the job. */

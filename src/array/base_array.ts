@@ -118,7 +118,7 @@ export abstract class BaseArray<D extends DType = DType> implements Disposable {
 
   /**
    * Let go of the memory; any later use is a StateError, and a `local.view()` that a script still has may be empty: large
-   * host memory, up to 256 MiB a rank, is kept for the next arrays. Freeing twice does nothing, freeing a view leaves its
+   * host memory is kept for the next arrays, up to 256 MiB a rank, or given back at once. Freeing twice does nothing, freeing a view leaves its
    * owner, and the memory of parts that were given to `fromLocal` stays theirs. Symmetric memory is queued: it is freed when all
    * ranks have let go of it, by `freeSymmetricMemory` at once.
    */

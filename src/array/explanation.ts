@@ -31,7 +31,7 @@ export interface Planned {
 }
 
 /** A plan in words, a line each. */
-export function explainPlan(planned: Planned, { rank, size }: Runtime): string[] {
+export function explainPlan(planned: Planned, { rank, size, localSize }: Runtime): string[] {
   const { engine, algorithm, variant, steps = [], workspaceBytes, times, notes = [] } = planned;
   const details = [
     ...steps,
@@ -39,7 +39,8 @@ export function explainPlan(planned: Planned, { rank, size }: Runtime): string[]
     ...explainShare(planned, rank, size),
     times
       ? explainTimes(times)
-      : `no time is predicted: there is no model of ${engine === undefined ? algorithm : `engine ${engine}`} here`,
+      : `no time is predicted: there is no model of ${engine === undefined ? algorithm : `engine ${engine}`} here` +
+        (size === localSize ? "" : ", or nothing was sent between the machines yet"),
     ...notes.map((note) => `note: ${note}`),
   ];
   const title = `algorithm ${algorithm}${variant === undefined ? "" : `: ${variant}`}`;

@@ -6,7 +6,7 @@
  * @module
  */
 import type { Communicator } from "../mpi/communicator.ts";
-import { gpuNetworkRate, networkRates, networkShare, rateInWords } from "../runtime/network.ts";
+import { gpuNetworkRate, networkRates, rateInWords } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import type { AlgorithmTimes } from "./host_model.ts";
 
@@ -58,7 +58,7 @@ export function ratesInWords(runtime: Runtime, hasProducts = true): string {
   const between = byNccl !== undefined
     ? `; ${rateInWords(byNccl)}, as NCCL exchanged when it connected the GPUs`
     : byMpi !== undefined
-    ? `; ${rateInWords(byMpi.bytesPerSecond)}, as MPI exchanged between CPUs when the ranks joined`
+    ? `; ${rateInWords(byMpi)}, as MPI exchanged between CPUs when the ranks joined`
     : "";
   if (measured) return `${rates}measured on this machine${between}`;
   return `${rates}those of H200s: none are known of this machine, where Matmul.autotune measures them${between}`;
@@ -70,10 +70,11 @@ export function ratesInWords(runtime: Runtime, hasProducts = true): string {
  */
 export function sendingRate(runtime: Runtime): number | null {
   const { link } = measuredRates(runtime) ?? H200_MEASURED;
-  const share = networkShare(runtime);
-  if (share === 0) return link;
-  const network = gpuNetworkRate(runtime) ?? networkRates(runtime)?.bytesPerSecond;
-  return network === undefined ? null : Math.min(link / (1 - share), network / 1e6 / share);
+  if (runtime.size === runtime.localSize) return link;
+  const network = gpuNetworkRate(runtime) ?? networkRates(runtime);
+  if (network === undefined) return null;
+  const { bytesPerSecond, share } = network;
+  return Math.min(link / (1 - share), bytesPerSecond / 1e6 / share);
 }
 
 /** What an operation does, of the busiest rank. */

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { type NetworkRates, networkRates, networkShare, rateInWords } from "../runtime/network.ts";
+import { type NetworkRates, networkRates, rateInWords } from "../runtime/network.ts";
 import type { Runtime } from "../runtime/runtime.ts";
 import { shortestSeconds } from "../stopwatch.ts";
 
@@ -38,13 +38,8 @@ export interface AlgorithmTimes {
 /** What a meeting of ranks on one machine takes, in seconds, about as a call of MPI between processes that are awake. */
 export const MEETING_SECONDS = 5e-6;
 
-/** What lies between the machines, and which share of what a rank sends goes there. */
-export interface Network extends NetworkRates {
-  readonly share: number;
-}
-
 /** What the model says of some work, at this rate of copying; without a network on one machine. Pure. */
-export function timesOf(work: HostWork, bytesPerSecond: number, network?: Network): AlgorithmTimes {
+export function timesOf(work: HostWork, bytesPerSecond: number, network?: NetworkRates): AlgorithmTimes {
   const { operations, operationsPerSecond, bytes, sent, meetings } = work;
   const computing = operations === 0 ? 0 : operations / operationsPerSecond;
   const copying = bytes / bytesPerSecond;
@@ -59,19 +54,16 @@ export function timesOf(work: HostWork, bytesPerSecond: number, network?: Networ
     predicted: computing + copying + sending + meetings * meeting,
     limit: Math.max(computing > 0 ? computing : copying, sending),
     basis: `at ${rates.join(" and ")}, measured in this process, and ${
-      network === undefined
-        ? perMeeting
-        : `${rateInWords(network.bytesPerSecond)} and ${perMeeting}, measured when the ranks joined`
+      network === undefined ? perMeeting : `${rateInWords(network)} and ${perMeeting}, measured when the ranks joined`
     }`,
   };
 }
 
 /** As {@linkcode timesOf}; null for ranks on several machines whose network was not measured. Local. */
 export function predictOnHost(runtime: Runtime, work: HostWork): AlgorithmTimes | null {
-  const share = networkShare(runtime);
-  if (share === 0) return timesOf(work, copyRate());
+  if (runtime.size === runtime.localSize) return timesOf(work, copyRate());
   const rates = networkRates(runtime);
-  return rates === undefined ? null : timesOf(work, copyRate(), { ...rates, share });
+  return rates === undefined ? null : timesOf(work, copyRate(), rates);
 }
 
 /** More than the caches of a core have. */

@@ -25,6 +25,7 @@ export function lend(buffer: ArrayBuffer): void {
  */
 export function keepSpare(buffer: ArrayBuffer): void {
   if (!lendable.has(buffer) || Request.isUsing(buffer)) return;
+  if (buffer.byteLength > MOST_BYTES) return void buffer.transfer(0);
   spares.push(buffer.transfer());
   let kept = spares.reduce((sum, { byteLength }) => sum + byteLength, 0);
   while (kept > MOST_BYTES) {

@@ -15,7 +15,7 @@ import { endsRank, isBelow, isStartedByRank } from "../../ffi/mpi/ancestors.ts";
 import { prepareEarlyEnd } from "../../ffi/mpi/early_end.ts";
 import { endFunctions } from "../../ffi/mpi/functions.ts";
 import { hydraSocket } from "../../ffi/mpi/hydra.ts";
-import { sayAtExit, tellEnd, withdrawEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
+import { endProcess, sayAtExit, tellEnd, withdrawEnd, withdrawWords } from "../../ffi/mpi/last_words.ts";
 import { removeByLauncher } from "../../ffi/mpi/launcher_cleanup.ts";
 import {
   checkMpi,
@@ -35,7 +35,7 @@ import { MPICH_NAMES, removeMpichNames } from "../../ffi/mpi/mpich_names.ts";
 import { publishWaits } from "../../ffi/mpi/waits.ts";
 import { libcFunctions } from "../../ffi/memory.ts";
 import { taskCommand } from "../../ffi/task_command.ts";
-import { endWithParent, isMainThread, LAST_WORDS, writeImmediately } from "../../ffi/process.ts";
+import { endWithParent, isMainThread, writeImmediately } from "../../ffi/process.ts";
 import { noteWaiting } from "../../ffi/waiting.ts";
 import { ConfigurationError, StateError } from "../errors.ts";
 import { setIfUnset } from "../environment.ts";
@@ -153,9 +153,7 @@ function start(): Mpi {
     if (mpi.vendor === "none") checkMpi(symbols.MPI_Barrier(constants.world), "MPI_Barrier");
     if (presence !== null) {
       announceWaits(mpi, presence);
-      if (!presence.isSeen) {
-        presence.atNextWait = () => lookOn(presence, "call");
-      }
+      if (!presence.isSeen) presence.atNextWait = () => lookOn(presence, "call");
     }
     tellHowKilled(presence);
     if (presence?.countStart() && mpi.vendor === "mpich") removeMpichNames(libcFunctions(MPICH_NAMES));
@@ -396,7 +394,7 @@ function abort(code: number, how: string): never {
   symbols.MPI_Abort(constants.world, code);
   // MPICH's returns when it has asked the launcher to end all processes, which at times overlooks it, but not an end.
   pause(ABORT_MILLISECONDS);
-  return libcFunctions(LAST_WORDS)._exit(code) as never;
+  return endProcess(code);
 }
 
 function endWithProcess(): void {

@@ -28,26 +28,28 @@ export function connectGpus(members: Members): NcclCommunicator {
   const { communicator } = members;
   const found = known.get(communicator);
   if (found !== undefined && (!found.isFreed || found.isAborted)) return found;
-  const made = connect(members);
+  const { made, isSpread } = connect(members);
   known.set(communicator, made);
   beforeMpiEnds(() => made.free());
+  if (isSpread) measureGpuNetwork(members, made, members.stream!.device);
   return made;
 }
 
-function connect(members: Members): NcclCommunicator {
+/** The communicator, and whether its ranks are on several machines. */
+function connect(members: Members): { made: NcclCommunicator; isSpread: boolean } {
   const { communicator: { rank }, stream } = members;
   const found = exchange(members, "runtime.nccl", () => {
     if (stream === null) {
       throw new ConfigurationError("NCCL communicates between GPUs, but this runtime computes on CPUs.");
     }
     openNccl();
-    return { id: rank === 0 ? Array.from(createNcclId()) : [], worldRank: Communicator.world().rank };
+    const id = rank === 0 ? Array.from(createNcclId()) : [];
+    return { id, worldRank: Communicator.world().rank, localSize: members.localSize };
   });
   let made!: NcclCommunicator;
   callJointly(members, "ncclCommInitRank", () => {
     const worldRanks = found.map(({ worldRank }) => worldRank);
     made = new NcclCommunicator(Uint8Array.from(found[0].id), rank, worldRanks, stream!);
   });
-  if (members.localSize < found.length) measureGpuNetwork(members, made, stream!);
-  return made;
+  return { made, isSpread: found.some(({ localSize }) => localSize < found.length) };
 }

@@ -5,39 +5,49 @@
  * @module
  */
 import { checkCuda, openCudaRuntime } from "../../ffi/cuda/runtime.ts";
+import type { Device } from "../gpu/device.ts";
 import type { NcclCommunicator } from "../gpu/nccl.ts";
-import type { Stream } from "../gpu/stream.ts";
+import { Stream } from "../gpu/stream.ts";
 import { speakersOf } from "../mpi/elsewhere.ts";
 import { shortestSeconds } from "../stopwatch.ts";
 import type { Agreeing } from "./agreement.ts";
 import { callJointly } from "./joint_call.ts";
-import { neighbours, noteGpuNetwork } from "./network.ts";
+import { neighbours, networkShare, noteGpuNetwork } from "./network.ts";
 
-/** Enough for the rate of long messages by several links. */
-const MESSAGE_BYTES = 2 ** 20;
+/** Messages get longer until they take so long, beside which it does not count what starts them, or are as long as that. */
+const LONG_SECONDS = 1e-3;
+const [FIRST_BYTES, MOST_BYTES] = [2 ** 20, 2 ** 24];
 
-/** Measure it. Collective. */
-export function measureGpuNetwork(members: Agreeing, nccl: NcclCommunicator, stream: Stream): void {
+/** Measure it, on a stream of its own. Collective. */
+export function measureGpuNetwork(members: Agreeing, nccl: NcclCommunicator, device: Device): void {
   const { communicator } = members;
-  const [to, from] = neighbours(speakersOf(communicator), communicator.rank);
+  const machines = speakersOf(communicator);
+  const [to, from] = neighbours(machines, communicator.rank);
   const memory = new BigUint64Array(1);
   const { symbols } = openCudaRuntime();
+  using stream = new Stream(device, { name: "network" });
   callJointly(members, "cudaMallocAsync", () => {
-    const code = symbols.cudaMallocAsync(memory, BigInt(2 * MESSAGE_BYTES), stream.handle);
-    checkCuda(code, `cudaMallocAsync of ${2 * MESSAGE_BYTES} bytes, to measure the network`);
+    const code = symbols.cudaMallocAsync(memory, BigInt(2 * MOST_BYTES), stream.handle);
+    checkCuda(code, `cudaMallocAsync of ${2 * MOST_BYTES} bytes, to measure the network`);
   });
   const [address] = memory;
-  let seconds = 0;
-  callJointly(members, "ncclSend", () => {
-    seconds = shortestSeconds(() => {
-      nccl.group(() => {
-        nccl.send(address, MESSAGE_BYTES, to, stream);
-        nccl.receive(address + BigInt(MESSAGE_BYTES), MESSAGE_BYTES, from, stream);
-      });
-      stream.synchronize();
+  const exchange = (bytes: number) => {
+    nccl.group(() => {
+      nccl.send(address, bytes, to, stream);
+      nccl.receive(address + BigInt(MOST_BYTES), bytes, from, stream);
     });
-  });
-  checkCuda(symbols.cudaFreeAsync(address, stream.handle), "cudaFreeAsync");
-  const [longest] = communicator.allReduce(Float64Array.of(seconds), { op: "max" });
-  noteGpuNetwork(communicator, MESSAGE_BYTES / longest);
+    stream.synchronize();
+  };
+  try {
+    for (let bytes = FIRST_BYTES;; bytes *= 4) {
+      let seconds = 0;
+      callJointly(members, "ncclSend", () => void (seconds = shortestSeconds(() => exchange(bytes))));
+      const [longest] = communicator.allReduce(Float64Array.of(seconds), { op: "max" });
+      if (longest < LONG_SECONDS && bytes < MOST_BYTES) continue;
+      noteGpuNetwork(communicator, { bytesPerSecond: bytes / longest, share: networkShare(machines) });
+      return;
+    }
+  } finally {
+    symbols.cudaFreeAsync(address, stream.handle);
+  }
 }

@@ -6,10 +6,16 @@
 import type { Communicator } from "../mpi/communicator.ts";
 import { shortestSeconds } from "../stopwatch.ts";
 
-/** The same on all ranks. */
-export interface NetworkRates {
+/** How fast the network is: the same on all ranks. */
+export interface NetworkRate {
   /** Bytes a second that each rank sends to another machine, and receives, while all others do so, too. */
   readonly bytesPerSecond: number;
+  /** Which share of what a rank sends to all others goes to other machines: that of a rank on the smallest machine. */
+  readonly share: number;
+}
+
+/** What is measured with MPI. */
+export interface NetworkRates extends NetworkRate {
   /** What it takes until all ranks know of each other. */
   readonly meetingSeconds: number;
 }
@@ -20,9 +26,6 @@ const MESSAGE_BYTES = 2 ** 18;
 /** Whose network it is: a runtime. */
 interface Ranks {
   readonly communicator: Communicator;
-  readonly size: number;
-  /** The number of ranks on this rank's machine. */
-  readonly localSize: number;
 }
 
 const known = new WeakMap<Communicator, NetworkRates>();
@@ -32,26 +35,26 @@ export function networkRates({ communicator }: Ranks): NetworkRates | undefined 
   return known.get(communicator);
 }
 
-/** Bytes a second that each rank's GPU sends to another machine, and receives, while all others do so, too. */
-const betweenGpus = new WeakMap<Communicator, number>();
+const betweenGpus = new WeakMap<Communicator, NetworkRate>();
 
-/** What was measured; undefined before NCCL has connected the GPUs, and for those of one machine. Local. */
-export function gpuNetworkRate({ communicator }: Ranks): number | undefined {
+/** What was measured between GPUs; undefined before NCCL has connected them, and for those of one machine. Local. */
+export function gpuNetworkRate({ communicator }: Ranks): NetworkRate | undefined {
   return betweenGpus.get(communicator);
 }
 
 /** Take it down. The same on all ranks. */
-export function noteGpuNetwork(communicator: Communicator, bytesPerSecond: number): void {
-  betweenGpus.set(communicator, bytesPerSecond);
+export function noteGpuNetwork(communicator: Communicator, rate: NetworkRate): void {
+  betweenGpus.set(communicator, rate);
 }
 
-/** Which share of what a rank sends to all others goes to other machines. */
-export function networkShare({ size, localSize }: Ranks): number {
-  return size === localSize ? 0 : (size - localSize) / (size - 1);
+/** The {@linkcode NetworkRate.share} of ranks on these machines. Pure. */
+export function networkShare(machines: readonly number[]): number {
+  const counts = Array.from(Map.groupBy(machines, (machine) => machine).values(), (ranks) => ranks.length);
+  return (machines.length - Math.min(...counts)) / (machines.length - 1);
 }
 
 /** What the network carries, in words. */
-export function rateInWords(bytesPerSecond: number): string {
+export function rateInWords({ bytesPerSecond }: NetworkRate): string {
   return `${Number((bytesPerSecond / 1e9).toPrecision(2))} GB/s from each rank to other machines`;
 }
 
@@ -71,7 +74,8 @@ export function measureNetwork(communicator: Communicator, own: Communicator, ma
   const exchange = shortestSeconds(() => void own.sendReceive(sent, to, received, { source: from }), 2);
   const meeting = shortestSeconds(() => void own.allReduce(Int32Array.of(1)));
   const [exchanging, meetingSeconds] = own.allReduce(Float64Array.of(exchange, meeting), { op: "max" });
-  noteNetwork(communicator, { bytesPerSecond: MESSAGE_BYTES / exchanging, meetingSeconds });
+  const bytesPerSecond = MESSAGE_BYTES / exchanging;
+  noteNetwork(communicator, { bytesPerSecond, share: networkShare(machines), meetingSeconds });
 }
 
 /** To whom a rank sends, and from whom it receives: on other machines, wherever these have as many ranks. Pure. */

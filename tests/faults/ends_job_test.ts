@@ -60,6 +60,15 @@ testUnderEveryMpi("a rank that is killed beside output of another one is named",
   assertCleanEnd(result, { rank: 1, why: /\bsignal:? 9\b/i, faultAt });
 });
 
+testUnderEveryMpi("a rank that aborts beside output of another one is not told to be killed", async (mpi) => {
+  using folder = temporaryFolder();
+  const file = `${folder.path}/fault`;
+  const result = await run(mpi, "ends_beside_output", file, "aborts");
+  const faultAt = Number(Deno.readTextFileSync(file));
+  assertCleanEnd(result, { rank: 1, why: "exit code 3: abort()", faultAt });
+  assertEquals(result.output.match(/distmath: rank.* was (killed|ended)/), null);
+});
+
 const REQUEST = /^distmath-end: (?<words>.*)\ncmd=abort exitcode=(?<code>\d+)\n$/m;
 
 for (

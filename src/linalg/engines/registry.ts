@@ -39,5 +39,5 @@ export function algorithmNames(): readonly string[] {
 /** Add an engine until the result is disposed. The ranks must have the same ones, in the same order. */
 export function registerEngine(engine: MatmulEngine): Disposable {
   registered = inOrder([...registered, engine]);
-  return { [Symbol.dispose]: () => void (registered = registered.filter((one) => one !== engine)) };
+  return { [Symbol.dispose]: () => void (registered = registered.toSpliced(registered.indexOf(engine), 1)) };
 }

@@ -4,7 +4,7 @@ import { H200_MEASURED, measuredRates, noteRates, predictOnGpu, ratesInWords } f
 import { gpuWorkOf } from "../../../src/array/redistribution/gpu_work.ts";
 import { ratesOf } from "../../../src/linalg/engines/machine_rates.ts";
 import { H200_RATES } from "../../../src/overlap/cost_model.ts";
-import { noteGpuNetwork, noteNetwork } from "../../../src/runtime/network.ts";
+import { networkShare, noteGpuNetwork, noteNetwork } from "../../../src/runtime/network.ts";
 import type { Runtime } from "../../../src/runtime/runtime.ts";
 import measured from "../../../bench/results/gpu_redistribution_h200.json" with { type: "json" };
 
@@ -39,21 +39,22 @@ Deno.test("between machines what MPI or NCCL exchanged there counts, for the par
   const runtime = onRanks(4, 2);
   const work = { bytes: 0, sent: 3e6, starts: 0 };
   assertEquals(predictOnGpu(runtime, work), null);
-  noteNetwork(runtime.communicator, { bytesPerSecond: 1e9, meetingSeconds: 5e-5 });
   // Two of three others are on the other machine.
+  const share = networkShare([0, 0, 2, 2]);
+  noteNetwork(runtime.communicator, { bytesPerSecond: 1e9, share, meetingSeconds: 5e-5 });
   const { predicted, limit, basis } = predictOnGpu(runtime, work)!;
   assertEquals([predicted, limit].map((time) => Math.round(1e6 * time)), [2000, 2000]);
   assertStringIncludes(
     basis!,
     "; 1 GB/s from each rank to other machines, as MPI exchanged between CPUs when the ranks",
   );
-  noteGpuNetwork(runtime.communicator, 2e9);
+  noteGpuNetwork(runtime.communicator, { bytesPerSecond: 2e9, share });
   assertEquals(Math.round(1e6 * predictOnGpu(runtime, work)!.predicted), 1000);
   assertStringIncludes(
     ratesInWords(runtime),
     "; 2 GB/s from each rank to other machines, as NCCL exchanged when it con",
   );
-  noteGpuNetwork(runtime.communicator, 1e13);
+  noteGpuNetwork(runtime.communicator, { bytesPerSecond: 1e13, share });
   assertEquals(Math.round(1e9 * predictOnGpu(runtime, work)!.predicted), Math.round(1e3 * 1e6 / 384e3));
 });
 

@@ -33,6 +33,7 @@ Deno.test("memory that was not lent stays as it is", () => {
 Deno.test("arrays of 256 MiB are kept with what aligns them; of larger ones nothing is left", () => {
   keepSpare(written(258 * MIB));
   assertEquals(takeSpare(258 * MIB)?.byteLength, 258 * MIB);
+  keepSpare(written(8 * MIB));
   const before = Deno.memoryUsage().rss;
   for (let i = 0; i < 6; i++) {
     const buffer = written(300 * MIB);
@@ -40,7 +41,8 @@ Deno.test("arrays of 256 MiB are kept with what aligns them; of larger ones noth
     assert(buffer.detached);
     assertEquals(takeSpare(300 * MIB), null);
   }
-  // What pushes others out, too.
+  assertEquals(takeSpare(8 * MIB)?.byteLength, 8 * MIB);
+  // What is pushed out, too.
   for (let i = 0; i < 6; i++) keepSpare(written(200 * MIB));
   const grown = (Deno.memoryUsage().rss - before) / MIB;
   assert(grown < 600, `${grown} MiB`);

@@ -390,6 +390,7 @@ export class StagedPlan implements FFTEnginePlan {
     }
   }
 
+  /** How elements would lie further apart in host memory, if that may be faster; null elsewhere. */
   #apart(i: number): Apart | null {
     if (this.#runtime.stream !== null) return null;
     return apartAt(i, this.#operations, this.#locations, this.#rank, this.#order);
@@ -469,7 +470,7 @@ export class StagedPlan implements FFTEnginePlan {
    */
   #cutOfUse(i: number): Cut | null {
     const known = this.#cutsOfUse[i];
-    return known !== undefined ? known : this.#cutsOfUse[i] = findCutOfUse(this.#steps, i);
+    return known !== undefined ? known : this.#cutsOfUse[i] = findCutOfUse(this.#stepsInPlace, i);
   }
 
   /** The same in host memory, where what does not depend on the result is kept. */
@@ -507,10 +508,11 @@ export class StagedPlan implements FFTEnginePlan {
   /** Along which dimension a step and the next one can go part by part, and in how many parts; null if along none. */
   #cutOf(i: number): Cut | null {
     const known = this.#cuts[i];
-    return known !== undefined ? known : this.#cuts[i] = findCut(this.#steps, i);
+    return known !== undefined ? known : this.#cuts[i] = findCut(this.#stepsInPlace, i);
   }
 
-  get #steps(): StepsInPlace {
+  /** What is asked for to find how steps go part by part. */
+  get #stepsInPlace(): StepsInPlace {
     return {
       operations: this.#operations,
       locations: this.#locations,

@@ -19,7 +19,7 @@ export const spreading = { worth: 0.9 };
 /** Not more numbers are tried: twelve times their transform is what that takes. */
 const MOST_TRIED = 2 ** 20;
 
-/** An array with strides of which some are a cache line longer; along one of its dimensions so many indices are enough to be tried. */
+/** An array with some strides longer by a cache line; so many indices along one of its dimensions are enough to be tried. */
 export interface Apart {
   readonly shape: readonly number[];
   readonly strides: readonly number[];
