@@ -1,18 +1,24 @@
 /**
  * Redistributions between GPUs: `Redistribution.execute` into ordinary and into symmetric memory, beside NCCL with packing,
- * if it is asked for cublasMpGemr2D, and copies of as many bytes to the next GPU alone, which are the limit. Started by an
- * MPI launcher, one rank a GPU of one machine; tells each row as it is done, and prints one JSON line on rank 0: microseconds
- * of a call, medians of rounds in which all take turns, the slowest rank counting.
+ * cuFFTMp's reshape from and into symmetric memory if it is installed, if it is asked for cublasMpGemr2D, told of whole slabs
+ * and of smaller blocks of them, and copies of as many bytes to the next GPU alone, which are the limit. Started by an MPI
+ * launcher, one rank a GPU of one machine; tells each row as it is done, and prints one JSON line on rank 0: microseconds of
+ * a call, medians of rounds in which all take turns, the slowest rank counting.
  *
- * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_redistribution.ts [ROUNDS] [gemr2d]
+ * usage: mpirun --bind-to none -n 2 deno run -A bench/gpu_redistribution.ts [ROUNDS] [gemr2d] [TITLES]
+ *
+ * TITLES is a regular expression for the rows that are wanted.
  *
  * @module
  */
 import { checkCublasMp, openCublasMpPblas } from "../ffi/cuda/cublasmp.ts";
+import { checkCufft } from "../ffi/cuda/cufft.ts";
+import { CufftMpComm, openCufftMp } from "../ffi/cuda/cufftmp.ts";
 import { CudaDataType } from "../ffi/cuda/runtime.ts";
 import {
   allocateSymmetricMemory,
   BlockCyclic,
+  ConfigurationError,
   DistributedArray,
   type Distribution,
   initialize,
@@ -29,6 +35,7 @@ import { quantile } from "./harness/statistics.ts";
 const CALLS = 5;
 const rounds = Number(Deno.args.find((arg) => /^\d+$/.test(arg)) ?? 9);
 const hasGemr2d = Deno.args.includes("gemr2d");
+const titles = RegExp(Deno.args.find((arg) => arg !== "gemr2d" && !/^\d+$/.test(arg)) ?? "");
 
 using runtime = initialize({ checks: "local" });
 const { rank, size } = runtime;
@@ -85,8 +92,16 @@ const cases: Record<string, Case> = hasGemr2d ? gemr2dCases : {
   "64^2 float32, Slab.X to Slab.Y": ofSquares(64),
 };
 
+/** Extents of cublasMpGemr2D's blocks along the dimension that is not divided: any describes the same slabs. */
+const GEMR2D_BLOCKS = [256, 2048, Infinity];
+
 /** The same by cublasMpGemr2D, of plain matrices. */
-function gemr2d({ shape, dtype, from, to }: Case, source: DistributedArray, target: DistributedArray): () => void {
+function gemr2d(
+  { shape, dtype, from, to }: Case,
+  source: DistributedArray,
+  target: DistributedArray,
+  mostExtent: number,
+): () => void {
   const resources = cublasMpResources(runtime);
   const [columns, ...inner] = shape;
   const rows = inner.reduce((product, extent) => product * extent, 1);
@@ -95,8 +110,9 @@ function gemr2d({ shape, dtype, from, to }: Case, source: DistributedArray, targ
   const grids = [from, to].map(({ grid: [rows, columns] }) =>
     resources.grid({ rows, columns, layout: "column-major" })
   );
-  const matrices = [from, to].map(({ grid: [across], blocks: [mb, nb] }, i) => {
-    const [m, n, block, width, leading] = [rows, columns, mb, nb, rows / across].map(BigInt);
+  const matrices = [from, to].map(({ grid, blocks }, i) => {
+    const [mb, nb] = blocks.map((extent, d) => grid[d] === 1 ? Math.min(extent, mostExtent) : extent);
+    const [m, n, block, width, leading] = [rows, columns, mb, nb, rows / grid[0]].map(BigInt);
     const { cublasMpMatrixDescriptorCreate } = resources.symbols;
     checkCublasMp(cublasMpMatrixDescriptorCreate(m, n, block, width, 0n, 0n, leading, type, grids[i], out), "matrix");
     return out[0];
@@ -117,6 +133,67 @@ function gemr2d({ shape, dtype, from, to }: Case, source: DistributedArray, targ
     device[0], hostWork, host[0], comm), "cublasMpGemr2D");
 }
 
+/** What works by itself, with what it holds. */
+interface Peer extends Disposable {
+  readonly target: DistributedArray;
+  call(): void;
+}
+
+/** The same by cuFFTMp's reshape, whose ends are symmetric memory; null if it is not installed, or there are no boxes. */
+function reshape({ shape, dtype, from, to }: Case): Peer | null {
+  if ([from, to].some(({ distribution }) => !(distribution instanceof Slab))) return null;
+  let symbols: ReturnType<typeof openCufftMp>["symbols"];
+  try {
+    symbols = openCufftMp().symbols;
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    if (rank === 0) console.error(error.message.split("\n")[0]);
+    return null;
+  }
+  const stack = new DisposableStack();
+  const source = stack.use(
+    DistributedArray.random(runtime, shape, from.distribution, { dtype, seed: 1, memory: "symmetric" }),
+  );
+  const target = stack.use(DistributedArray.zeros(runtime, shape, to.distribution, { dtype, memory: "symmetric" }));
+  // It knows three dimensions.
+  const missing = new Array<number>(3 - shape.length).fill(0);
+  const [[a, b, c], [d, e, f]] = [source, target].map(({ distribution, local }) => {
+    const [lower, upper] = distribution.bounds()![rank];
+    return [
+      [...missing, ...lower],
+      [...missing.map(() => 1), ...upper],
+      [...missing.map(() => local.size), ...local.strides],
+    ].map((list) => BigInt64Array.from(list, BigInt));
+  });
+  const [handle, bytes] = [new BigUint64Array(1), new BigUint64Array(1)];
+  const itemSize = BigInt(source.local.byteLength / source.local.size);
+  checkCufft(symbols.cufftMpCreateReshape(handle), "cufftMpCreateReshape");
+  stack.defer(() => void symbols.cufftMpDestroyReshape(handle[0]));
+  checkCufft(
+    symbols.__cufftMpMakeReshape_11_4(handle[0], itemSize, 3, a, b, c, d, e, f, 0n, CufftMpComm.COMM_NONE),
+    "__cufftMpMakeReshape_11_4",
+  );
+  checkCufft(symbols.cufftMpGetReshapeSize(handle[0], bytes), "cufftMpGetReshapeSize");
+  const work = stack.use(
+    allocateSymmetricMemory(runtime, [1 + Number(bytes[0])], { dtype: "uint8", makeSymmetric: true }),
+  );
+  return {
+    target,
+    call: () =>
+      checkCufft(
+        symbols.cufftMpExecReshapeAsync(
+          handle[0],
+          target.local.address,
+          source.local.address,
+          work.address,
+          stream.handle,
+        ),
+        "cufftMpExecReshapeAsync",
+      ),
+    [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
 const time = gpuTimer(runtime, CALLS);
 
 const rounded = (value: number) => Math.round(10 * value) / 10;
@@ -132,11 +209,16 @@ function measure(one: Case): Record<string, unknown> {
   const bytes = moves[0].bytesMoved / size;
   const room = [1, 2].map(() => allocateSymmetricMemory(runtime, [bytes / 4], { dtype: "float32", backend: "nccl" }));
   const next = room[1].peerAddress((rank + 1) % size);
+  const byReshape = hasGemr2d ? null : reshape(one);
   const contestants: Record<string, () => void> = {
     "distmath": () => void moves[0].execute(),
     "distmath, into symmetric memory": () => void moves[1].execute(),
     "NCCL, packed": () => void moves[2].execute(),
-    ...hasGemr2d && { "cublasMpGemr2D": gemr2d(one, source, targets[3]) },
+    ...byReshape && { "cuFFTMp's reshape": byReshape.call },
+    ...hasGemr2d && Object.fromEntries(GEMR2D_BLOCKS.map((extent) => [
+      `cublasMpGemr2D${extent === Infinity ? "" : `, blocks of ${extent}`}`,
+      gemr2d(one, source, targets[3], extent),
+    ])),
     "copies alone": () => copyOnDevice(next, room[0].address, bytes, stream),
   };
   const times = Object.fromEntries(Object.keys(contestants).map((name): [string, number[]] => [name, []]));
@@ -144,7 +226,8 @@ function measure(one: Case): Record<string, unknown> {
     const first = time(call);
     if (rank === 0) console.error(`  ${name}: ${rounded(first)} us at first`);
   }
-  const wrong = targets.slice(0, hasGemr2d ? 4 : 3).map((target) => target.maxAbsDifference(source));
+  const made = [...targets.slice(0, hasGemr2d ? 4 : 3), ...byReshape ? [byReshape.target] : []];
+  const wrong = made.map((target) => target.maxAbsDifference(source));
   for (let round = 0; round < rounds; round++) {
     const inTurn = Object.keys(contestants);
     for (const name of round % 2 === 0 ? inTurn : inTurn.toReversed()) times[name].push(time(contestants[name]));
@@ -152,7 +235,7 @@ function measure(one: Case): Record<string, unknown> {
   const limit = quantile(times["copies alone"], 0.5);
   const algorithms = moves.map(({ algorithm }) => algorithm.algorithm);
   for (const held of [...moves, ...targets]) held.free();
-  for (const held of room) held[Symbol.dispose]();
+  for (const held of byReshape === null ? room : [...room, byReshape]) held[Symbol.dispose]();
   runtime.collect();
   return {
     bytesPerRank: bytes,
@@ -173,7 +256,7 @@ function measure(one: Case): Record<string, unknown> {
 }
 
 const results: Record<string, unknown> = {};
-for (const [title, one] of Object.entries(cases)) {
+for (const [title, one] of Object.entries(cases).filter(([title]) => titles.test(title))) {
   if (rank === 0) console.error(title);
   results[title] = measure(one);
   if (rank === 0) console.error(JSON.stringify(results[title]));

@@ -321,8 +321,8 @@ clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
       return count(16) * count(8);
     });
     assertEquals(bytesMoved, 16 * (128 - stays.reduce((sum, n) => sum + n, 0)));
-    // A small result in host memory is made in the plan's.
-    assertEquals(steps.length, runtime.stream ? 3 : 4);
+    // A small result is made in the plan's memory.
+    assertEquals(steps.length, 4);
     using move = new Redistribution(field, Slab.Y);
     assertEquals(steps[1], `redistribute Slab.X -> Slab.Y: ${bytesMoved} bytes, by ${move.algorithm.algorithm}`);
   }

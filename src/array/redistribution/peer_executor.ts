@@ -17,7 +17,7 @@ import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
 import type { Laid } from "./gpu_executor.ts";
 import type { Making, Using } from "./making_executor.ts";
-import { type Packed, partsAlong, piecesOf } from "./pieces.ts";
+import { halvesOf, type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
 /** What a rank sends goes in so many pieces, none larger than a slot, or smaller than a link takes to come to speed. */
@@ -223,9 +223,14 @@ export class PeerExecutor {
     const bytes = sizeOfShape(transfer.shape) * itemSize;
     const wanted = Math.ceil(PIECES / (channels.size - 1));
     const most = Math.min(channels.slotBytes, Math.max(this.#sizes.leastBytes, Math.ceil(bytes / wanted)));
-    const pieces = this.#partsOf(transfer, making, packed).flatMap((each, part) =>
-      piecesOf(each, Math.floor(most / itemSize), order, packed).map((transfer) => ({ part, use: 0, transfer }))
-    );
+    const least = Math.floor(this.#sizes.leastBytes / itemSize);
+    const parts = this.#partsOf(transfer, making, packed);
+    const pieces = parts.flatMap((each, part) => {
+      const list = piecesOf(each, Math.floor(most / itemSize), order, packed);
+      const last = part === parts.length - 1 ? list.splice(-1) : [];
+      return [...list, ...last.flatMap((piece) => halvesOf(piece, least, order, packed))]
+        .map((transfer) => ({ part, use: 0, transfer }));
+    });
     this.#pieces.set(key, pieces);
     return pieces;
   }

@@ -19,6 +19,17 @@ export function piecesOf(transfer: Transfer, most: number, order: Order, packed:
   return cut(transfer, most, order === "C" ? dimensions : dimensions.reverse(), packed);
 }
 
+/**
+ * A block in halves of what is left, of about `least` elements in the end, cut as by {@linkcode piecesOf}: nothing travels any more
+ * while the last one is brought into place.
+ */
+export function halvesOf(transfer: Transfer, least: number, order: Order, packed: Packed): Transfer[] {
+  const size = sizeOfShape(transfer.shape);
+  if (size < 2 * least) return [transfer];
+  const [first, ...rest] = piecesOf(transfer, Math.ceil(size / 2), order, packed);
+  return [first, ...rest.flatMap((each) => halvesOf(each, least, order, packed))];
+}
+
 /** What travels in each message: the n-th piece to or from each rank. */
 export function roundsOf(transfers: readonly Transfer[], most: number, order: Order, packed: Packed): Transfer[][] {
   const pieces = transfers.map((transfer) => piecesOf(transfer, most, order, packed));

@@ -5,7 +5,7 @@ import { loadScalar, storeScalar } from "../../../src/dtype/scalar.ts";
 import { type Order, sizeOfShape } from "../../../src/array/layout.ts";
 import { LocalArray } from "../../../src/array/local_array.ts";
 import { type Exchanging, PackedExecutor } from "../../../src/array/redistribution/packed_executor.ts";
-import { type Packed, partsAlong, piecesOf } from "../../../src/array/redistribution/pieces.ts";
+import { halvesOf, type Packed, partsAlong, piecesOf } from "../../../src/array/redistribution/pieces.ts";
 import {
   onRoot,
   type Parts,
@@ -294,6 +294,7 @@ Deno.test("every element is sent once and received once, in the same order, what
       most: fc.constantFrom(1, 3, 7, 1000),
       dimension: fc.nat(shape.length - 1),
       parts: fc.constantFrom(1, 2, 3),
+      least: fc.constantFrom(1, 2, 5),
     })
   );
   interface Case {
@@ -303,10 +304,12 @@ Deno.test("every element is sent once and received once, in the same order, what
     readonly most: number;
     readonly dimension: number;
     readonly parts: number;
+    readonly least: number;
   }
-  const check = ({ from, to, order, most, dimension, parts }: Case): void => {
+  const check = ({ from, to, order, most, dimension, parts, least }: Case): void => {
     const cut = (transfer: Transfer, packed: Packed) =>
-      partsAlong(transfer, dimension, parts, packed).flatMap((part) => piecesOf(part, most, order, packed));
+      partsAlong(transfer, dimension, parts, packed).flatMap((part) => piecesOf(part, most, order, packed))
+        .flatMap((piece, i) => i % 3 === 2 ? halvesOf(piece, least, order, packed) : [piece]);
     const plans = Array.from({ length: from.size! }, (_, rank) => planRedistribution(from, to, rank));
     for (const [rank, { receives, stays }] of plans.entries()) {
       const arrived = numbersOf(stays, "target", to, rank, order);
@@ -465,4 +468,22 @@ Deno.test("ranks ask once how many messages the largest part takes, also one tha
     return asked;
   });
   assertEquals(counts, [1, 1, 2, 2, 2]);
+});
+
+Deno.test("the last piece goes in halves of what is left", () => {
+  const transfer: Transfer = {
+    peer: 1,
+    shape: [64, 3],
+    runs: [[{ source: 8, target: 0, length: 64 }], [{ source: 0, target: 3, length: 3 }]],
+  };
+  const extents = (least: number, order: "C" | "F") =>
+    halvesOf(transfer, least, order, "target").map(({ shape }) => shape);
+  assertEquals(extents(24, "C"), [[32, 3], [16, 3], [8, 3], [8, 3]]);
+  assertEquals(extents(97, "C"), [[64, 3]]);
+  assertEquals(extents(40, "F"), [[64, 1], [64, 1], [64, 1]]);
+  assertEquals(halvesOf(transfer, 48, "C", "target").map(({ runs }) => runs[0]), [
+    [{ source: 8, target: 0, length: 32 }],
+    [{ source: 40, target: 0, length: 16 }],
+    [{ source: 56, target: 0, length: 16 }],
+  ]);
 });

@@ -17,6 +17,7 @@ import { CommunicationMatrix } from "../../../distribution/mod.ts";
 import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts";
 import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
+import { copyOnDevice } from "../../../memory/copy.ts";
 import type { DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
@@ -58,10 +59,10 @@ interface Prepared {
 }
 
 /**
- * Results of so few bytes a rank in host memory are made in memory of the plan, for which everything stays prepared, and then
- * copied: that takes less time than to prepare the moves for each new result.
+ * Results of so few bytes a rank are made in memory of the plan, for which everything stays prepared, and then copied: that
+ * takes less time than to prepare the moves for each new result.
  */
-const MOST_KEPT_BYTES = 2 ** 16;
+const MOST_KEPT_BYTES = { host: 2 ** 16, gpu: 2 ** 24 };
 
 /** What is done with each part of what a move brings. */
 type Uses = readonly (() => void)[];
@@ -114,8 +115,9 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #moves: readonly Redistributor[];
   readonly #itemSizes: readonly number[];
   readonly #mayLand: boolean;
-  /** Whether results are made in memory of the plan; by direction all steps into that. */
+  /** Whether results are made in memory of the plan; by direction that memory, and all steps into it. */
   readonly #keeps: boolean;
+  readonly #keptResults: Partial<Record<FFTDirection, LocalArray>> = {};
   readonly #kept: Partial<Record<FFTDirection, Prepared & { readonly scale: number }>> = {};
   /** Where moves write straight to, by the step that follows: memory that all ranks address; null before it is open. */
   #landings: ReadonlyMap<number, SymmetricArray> | null = null;
@@ -146,7 +148,8 @@ export class StagedPlan implements FFTEnginePlan {
     this.#locations = locationsOf(this.#route.steps, inplace);
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
-    this.#keeps = !inplace && moving.length > 0 && runtime.stream === null && bytes <= MOST_KEPT_BYTES;
+    const most = runtime.stream === null ? MOST_KEPT_BYTES.host : effort === "estimate" ? 0 : MOST_KEPT_BYTES.gpu;
+    this.#keeps = !inplace && moving.length > 0 && bytes <= most;
     this.#buffers = this.#allocate(precision);
     if (runtime.stream === null && effort !== "estimate") this.#spread(request.directions[0]);
     this.#prepareInside(request.directions);
@@ -169,7 +172,7 @@ export class StagedPlan implements FFTEnginePlan {
       algorithm,
       variant,
       library,
-      workspaceBytes: [...this.#buffers, ...this.#landed, ...this.#keptResults].reduce(
+      workspaceBytes: [...this.#buffers, ...this.#landed, ...Object.values(this.#keptResults)].reduce(
         (sum, { byteLength }) => sum + byteLength,
         held + workspaceBytes + (this.#scaled?.byteLength ?? 0),
       ),
@@ -246,16 +249,17 @@ export class StagedPlan implements FFTEnginePlan {
   /** See {@linkcode FFTEnginePlan}. */
   prepare(operand: LocalArray, result: LocalArray, direction: FFTDirection, scale: number): () => void {
     if (!this.#keeps || !result.isDense(this.#order)) return this.#prepareAll(operand, result, direction, scale);
+    const target = this.#keptResults[direction] = this.#arrayLike(result, this.#keptResults[direction]);
     let known = this.#kept[direction];
-    if (known?.source !== operand || known.scale !== scale) {
-      const target = known?.target ?? LocalArray.empty(result.dtype, result.shape, this.#order);
+    if (known?.source !== operand || known.target !== target || known.scale !== scale) {
       const run = this.#prepareAll(operand, target, direction, scale);
       this.#kept[direction] = known = { source: operand, target, scale, run };
     }
-    const { target, run } = known;
+    const { run } = known;
     return () => {
       run();
-      (result.view() as Float64Array).set(target.data as Float64Array);
+      if (result.isOnDevice) copyOnDevice(result.address, target.address, target.byteLength, this.#runtime.stream!);
+      else (result.view() as Float64Array).set(target.data as Float64Array);
     };
   }
 
@@ -297,10 +301,14 @@ export class StagedPlan implements FFTEnginePlan {
   /** Where the operand is scaled before it is transformed: memory of the plan, or its own that is written over anyway. */
   #startOf(operand: LocalArray): LocalArray {
     if (this.#inplace) return operand;
-    if (this.#scaled !== null && !this.#scaled.isLost) return this.#scaled;
-    const { dtype, shape, size } = operand;
+    return this.#scaled = this.#arrayLike(operand, this.#scaled);
+  }
+
+  /** An array of the plan: the one that is known, unless ranks that did not agree have freed it. */
+  #arrayLike({ dtype, shape, size }: LocalArray, known?: LocalArray | null): LocalArray {
+    if (known && !known.isLost) return known;
     const data = this.#transformer.allocate(dtype, size);
-    return this.#scaled = new LocalArray({ data, dtype, shape, strides: stridesOf(shape, this.#order) });
+    return new LocalArray({ data, dtype, shape, strides: stridesOf(shape, this.#order) });
   }
 
   /** See {@linkcode FFTEnginePlan}. */
@@ -331,10 +339,6 @@ export class StagedPlan implements FFTEnginePlan {
     for (const { symmetric } of this.#landed) symmetric[Symbol.dispose]();
     this.#transformer[Symbol.dispose]();
     this.#views.clear();
-  }
-
-  get #keptResults(): LocalArray[] {
-    return Object.values(this.#kept).map(({ target }) => target);
   }
 
   get #landed(): SymmetricArray[] {
