@@ -86,6 +86,9 @@ export function copyRunsOnce(source: DeviceArray, target: DeviceArray, runs: rea
   for (const table of prepareRuns(runs, target.buffer.stream)) table.free();
 }
 
+/** Of rows and elements beyond, each block of a kernel takes several. */
+const MOST_BLOCKS = 65536;
+
 /** A copy that is ready to be put on streams, whose order somebody else keeps. */
 export interface DeviceCopy {
   /** Put it on a stream; both ends may begin some bytes, a multiple of 16, further on. */
@@ -96,18 +99,18 @@ export interface DeviceCopy {
 
 /**
  * Prepare what {@linkcode copyRunsOnDevice} does: index lists go to the GPU on `stream`. To the GPU of another rank (`peer`)
- * copy engines take blocks of long rows: they fill a link, which kernels do not.
+ * copy engines take blocks of long rows: they fill a link, which kernels do not. A kernel has at most `mostBlocks` blocks.
  */
 export function prepareDeviceCopy(
   source: DeviceArray,
   target: DeviceArray,
   runs: readonly (readonly Run[])[],
   stream: Stream,
-  peer: number | null = null,
+  { peer = null, mostBlocks = MOST_BLOCKS }: { readonly peer?: number | null; readonly mostBlocks?: number } = {},
 ): DeviceCopy {
   const shape = runs.map(lengthOf);
   if (sizeOfShape(shape) === 0) return { put: () => {}, tables: [] };
-  const { put, tables } = prepareUnrecorded(source, target, runs, stream, peer !== null);
+  const { put, tables } = prepareUnrecorded(source, target, runs, stream, peer !== null, mostBlocks);
   return {
     put(stream, sourceShift, targetShift) {
       if (recorder === null) return put(stream, sourceShift, targetShift);
@@ -125,6 +128,7 @@ function prepareUnrecorded(
   runs: readonly (readonly Run[])[],
   stream: Stream,
   isRemote: boolean,
+  mostBlocks: number,
 ): DeviceCopy {
   const count = sizeOfShape(runs.map(lengthOf));
   const { itemSize } = dtypeInfo(source.dtype);
@@ -166,7 +170,7 @@ function prepareUnrecorded(
   const row = axes.length === 0 ? 1 : extentOf(axes[0]) / factor;
   const isByRows = !isAcross && row >= WORTH_ROWS && units / row >= WORTH_ROWS;
   const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
-  const blocks = isByRows ? Math.min(65536, units / row) : blocksFor(units);
+  const blocks = Math.min(mostBlocks, isByRows ? units / row : blocksFor(units));
   const program = copyKernels(itemSize * factor);
   const given = [from, to, BigInt(units), BigInt(axes.length), ...words, ...padding];
   const launch = program.prepare(kernel, stream.device, blocks, given);

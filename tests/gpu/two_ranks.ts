@@ -22,6 +22,8 @@ export function jobEnvironment(): Record<string, string> {
   return {
     // Machines with GPUs may lack ssh, which Open MPI wants to see even for one host.
     OMPI_MCA_plm_rsh_agent: "sh",
+    // The command that started this process watches over this job alone.
+    DISTMATH_PRESENCE: "",
     ...libraries !== undefined && { DISTMATH_LIBRARY_PATH: libraries },
   };
 }

@@ -446,8 +446,10 @@ export class StagedPlan implements FFTEnginePlan {
       move();
       now = [];
     };
-    // It knows addresses only, but for the operand. Where results lie in the same memory again, it serves again.
-    if (typeof this.#locations[i + 1] === "number") this.#both[direction][i] = { source, key, run };
+    // It knows addresses only, but for the operand. Where results lie in the same memory again, it serves again: in place,
+    // that is the operand's.
+    const isKept = this.#inplace || typeof this.#locations[i + 1] === "number";
+    if (isKept) this.#both[direction][i] = { source, key, run };
     return { steps, run: () => run(uses) };
   }
 
