@@ -212,7 +212,7 @@ export class PeerExecutor {
         return lane(
           transfer,
           "target",
-          (piece) => this.#copy(source, slotsIn(slots, piece), piece, { peer: transfer.peer }),
+          (piece) => this.#copy(source, slotsIn(slots, piece), piece, { peer: transfer.peer, ...within }),
         );
       }),
       this.#inTurn(receives, -1).map((transfer) => {

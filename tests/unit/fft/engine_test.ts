@@ -39,15 +39,26 @@ Deno.test("so are those for GPUs, the first by itself; an engine for other devic
 });
 
 /** A transform of all axes from one distribution to another. */
-function problem(operand: readonly number[], from: Distribution, to: Distribution, size = 2): FFTProblem {
-  const shape = shapeOf("c2c", operand.map((_, d) => d), operand);
-  return { ...shape, precision: "float32", order: "C", from: from.bind(operand, size), to: to.bind(operand, size) };
+function problem(
+  operand: readonly number[],
+  from: Distribution,
+  to: Distribution,
+  size = 2,
+  type: "c2c" | "r2c" = "c2c",
+): FFTProblem {
+  const shape = shapeOf(type, operand.map((_, d) => d), operand);
+  const [bound, result] = [from.bind(operand, size), to.bind(shape.result, size)];
+  return { ...shape, precision: "float32", order: "C", from: bound, to: result };
 }
 
 Deno.test("cuFFTMp leads where it was measured to be the faster", () => {
   const large = problem([512, 512, 512], Slab.X, Slab.Y);
   const leads = (problem: FFTProblem, place: "new" | "operand" | "symmetric") => cufftMpEngine.leads!(problem, place);
-  assertEquals(leads(large, "symmetric"), true);
+  assertEquals(leads(large, "symmetric"), false);
+  assertEquals(leads(problem([256, 256, 256], Slab.X, Slab.Y), "symmetric"), true);
+  assertEquals(leads(problem([8192, 8192], Slab.X, Slab.Y), "symmetric"), true);
+  assertEquals(leads(problem([512, 512, 512], Slab.X, Slab.Y, 2, "r2c"), "symmetric"), true);
+  assertEquals(leads(problem([512, 512, 512], Slab.Z, Slab.X), "symmetric"), true);
   for (const place of ["operand", "new"] as const) {
     assertEquals(leads(large, place), false);
     assertEquals(leads(problem([64, 64, 64], Slab.X, Slab.Y), place), false);

@@ -14,17 +14,22 @@ import { CufftMpPlan, cufftMpVersion } from "./plan.ts";
 /** Up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the operand's distribution. */
 const MOST_BYTES_BACK = 2 ** 24;
 
+/** Beyond, complex numbers of three dimensions take engine cufft less time between slabs in symmetric memory, too. */
+const MOST_BYTES_IN_PLACE = 2 ** 27;
+
 /**
- * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took up to half of that
- * one's time on two H100s. Where it copies, between slabs, now one and now the other is the faster by some percent; to the
- * same distribution and back it moves more (bench/results/gpu_transforms_h100.json).
+ * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took 0.5 to 0.95 and 0.4 to
+ * 0.9 of that one's time on two H200s. Where it copies, between slabs, it took longer, at 32^3 as at 512^3; to the same
+ * distribution and back it moves more (bench/results/gpu_transforms_h200.json).
  */
 function leads(problem: FFTProblem, place: FFTPlace): boolean {
-  const { from, to, operand, result } = problem;
+  const { type, from, to, operand, result } = problem;
   if (from.size === 1 || refusalOf(problem) !== null) return false;
-  const isBack = inShape(from, result)?.coincidesWith(to) ?? false;
-  if (isBack) return sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize <= MOST_BYTES_BACK;
-  return place === "symmetric" || !isBetweenSlabs(problem);
+  const bytes = sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize;
+  if (inShape(from, result)?.coincidesWith(to)) return bytes <= MOST_BYTES_BACK;
+  if (!isBetweenSlabs(problem)) return true;
+  const isLargeCube = type === "c2c" && operand.length === 3 && bytes > MOST_BYTES_IN_PLACE;
+  return place === "symmetric" && !isLargeCube;
 }
 
 /** The engine of cuFFTMp. */
