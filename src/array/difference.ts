@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { largestDifferenceOnDevice } from "./device_elements.ts";
+import { largestDifferenceOnDevice } from "./on_device/reducing.ts";
 import { toFloat64 } from "../dtype/conversion.ts";
 import { dtypeInfo, type Scalar, type TypedArray } from "../dtype/dtype.ts";
 import { loadScalar } from "../dtype/scalar.ts";

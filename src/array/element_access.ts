@@ -10,7 +10,7 @@ import { checkExact } from "../dtype/scalar.ts";
 import { ShapeError } from "../errors.ts";
 import { describe, keysOf, readOptions } from "../options.ts";
 import { agreeOnMethod, BaseArray } from "./base_array.ts";
-import { prepareStridedCopy } from "./device_elements.ts";
+import { prepareStridedCopy } from "./on_device/copies.ts";
 import { checkFormat, formatElements, type FormatOptions, type FullFormat, shownIndices } from "./format.ts";
 import { prepareElements } from "./gathered_elements.ts";
 import { checkRank, nothing } from "./given_data.ts";

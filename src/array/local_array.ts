@@ -10,7 +10,8 @@ import { clearOnDevice, copyFromDevice, copyToDevice } from "../memory/copy.ts";
 import { DeviceBuffer, type DeviceMemory } from "../memory/device_buffer.ts";
 import { keepSpare, lend, takeSpare } from "../memory/spare.ts";
 import type { Stream } from "../gpu/stream.ts";
-import { convertOnDevice, copyStridedOnDevice, fillOnDevice } from "./device_elements.ts";
+import { copyStridedOnDevice } from "./on_device/copies.ts";
+import { convertOnDevice, fillOnDevice } from "./on_device/filling.ts";
 import { lengthOf } from "../mpi/elements.ts";
 import { checkConvertible, convert } from "../dtype/conversion.ts";
 import {

@@ -12,7 +12,7 @@ import { keysOf, readOptions } from "../options.ts";
 import { agree, exchange, type Facts } from "../runtime/agreement.ts";
 import { agreeWith, type Runtime } from "../runtime/runtime.ts";
 import type { Held } from "./base_array.ts";
-import { fillLinearOnDevice, fillRandomOnDevice } from "./device_elements.ts";
+import { fillLinearOnDevice, fillRandomOnDevice } from "./on_device/filling.ts";
 import {
   checkRank,
   commonOrder,

@@ -21,7 +21,7 @@ import {
   type TypedArray,
 } from "../../mod.ts";
 import { convert } from "../../src/dtype/conversion.ts";
-import { fillRandomOnDevice } from "../../src/array/device_elements.ts";
+import { fillRandomOnDevice } from "../../src/array/on_device/filling.ts";
 import { fillRandom, randomSource } from "../../src/array/random.ts";
 import { assertThrowsEverywhere } from "../../src/testing/mod.ts";
 import { gpuTest, isMock } from "./gpu_test_kit.ts";

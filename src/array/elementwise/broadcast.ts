@@ -12,7 +12,7 @@ import { dtypeInfo } from "../../dtype/dtype.ts";
 import { DistributionError, ShapeError } from "../../errors.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyRuns, lengthOf, type Run } from "../layout.ts";
-import { copyRunsOnce } from "../device_elements.ts";
+import { copyRunsOnce } from "../on_device/copies.ts";
 import { LocalArray } from "../local_array.ts";
 import type { Elements } from "./loops.ts";
 

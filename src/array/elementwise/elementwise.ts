@@ -14,7 +14,7 @@ import { agree, type Facts } from "../../runtime/agreement.ts";
 import type { Runtime } from "../../runtime/runtime.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { BaseArray, checkAlive, type Held, runtimeOf } from "../base_array.ts";
-import { prepareStridedCopy } from "../device_elements.ts";
+import { prepareStridedCopy } from "../on_device/copies.ts";
 import { type Order, sizeOfShape } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";
 import { prepareOnce } from "../redistribution/redistributor.ts";

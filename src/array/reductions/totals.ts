@@ -7,7 +7,7 @@ import { type DType, dtypeInfo, type Scalar } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import { exchange } from "../../runtime/agreement.ts";
 import type { BaseArray } from "../base_array.ts";
-import { bigSumOnDevice } from "../device_elements.ts";
+import { bigSumOnDevice } from "../on_device/reducing.ts";
 import { accumulate } from "../elementwise/execution.ts";
 import { cast } from "../elementwise/expression.ts";
 import { type AxisOptions, elementsOf, inStep, type ReductionPlan, together } from "./plan.ts";

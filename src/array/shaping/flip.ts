@@ -8,7 +8,7 @@ import { isContiguous } from "../../distribution/index_map.ts";
 import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { agree, makeOnAll } from "../../runtime/agreement.ts";
 import { checkArray, factsOf, runtimeOf } from "../base_array.ts";
-import { copyStridedOnDevice } from "../device_elements.ts";
+import { copyStridedOnDevice } from "../on_device/copies.ts";
 import { DistributedArray } from "../distributed_array.ts";
 import { copyStrided, type Order } from "../layout.ts";
 import { LocalArray } from "../local_array.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { checkCufft, type Cufft, CufftDirection } from "../../../../ffi/cuda/cufft.ts";
-import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { copyStridedOnDevice } from "../../../array/on_device/copies.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
 import { complexOf } from "../../../dtype/promotion.ts";
 import type { Stream } from "../../../gpu/stream.ts";

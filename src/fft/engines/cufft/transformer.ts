@@ -4,7 +4,7 @@
  * @module
  */
 import { openCufft } from "../../../../ffi/cuda/cufft.ts";
-import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { copyStridedOnDevice } from "../../../array/on_device/copies.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { type DType, dtypeInfo } from "../../../dtype/dtype.ts";
 import { blocksFor } from "../../../gpu/kernels/program.ts";

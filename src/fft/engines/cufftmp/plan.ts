@@ -7,7 +7,7 @@
 import { checkCufft, CufftDirection, CufftType } from "../../../../ffi/cuda/cufft.ts";
 import { CufftMpComm, openCufftMp } from "../../../../ffi/cuda/cufftmp.ts";
 import { openNvshmem } from "../../../../ffi/cuda/nvshmem.ts";
-import { copyStridedOnDevice } from "../../../array/device_elements.ts";
+import { copyStridedOnDevice } from "../../../array/on_device/copies.ts";
 import { predictOnGpu } from "../../../array/gpu_model.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";

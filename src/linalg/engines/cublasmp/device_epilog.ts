@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { prepareStridedCopy } from "../../../array/device_elements.ts";
+import { prepareStridedCopy } from "../../../array/on_device/copies.ts";
 import type { AlgorithmTimes } from "../../../array/host_model.ts";
 import type { LocalArray } from "../../../array/local_array.ts";
 import { dtypeInfo } from "../../../dtype/dtype.ts";
