@@ -19,8 +19,8 @@ const MOST_BYTES_IN_PLACE = 2 ** 27;
 
 /**
  * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took 0.5 to 0.95 and 0.4 to
- * 0.9 of that one's time on two H200s. Where it copies, between slabs, it took longer, at 32^3 as at 512^3; to the same
- * distribution and back it moves more (bench/results/gpu_transforms_h200.json).
+ * 0.9 of that one's time on two H200s. Where it copies, between slabs, it took longer, at 32^3 as at 512^3, but for one size or
+ * other in some runs; to the same distribution and back it moves more (bench/results/gpu_transforms_h200.json).
  */
 function leads(problem: FFTProblem, place: FFTPlace): boolean {
   const { type, from, to, operand, result } = problem;
