@@ -6,7 +6,7 @@
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
 import { copyKernels, MOST_AXES } from "../../gpu/kernels/array_kernels.ts";
-import { blocksFor } from "../../gpu/kernels/program.ts";
+import { blocksFor, MOST_BLOCKS } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyOnDevice, copyPlaneOnDevice, type Plane } from "../../memory/copy.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -47,9 +47,6 @@ export function copyRunsOnce(source: DeviceArray, target: DeviceArray, runs: rea
   copyRunsOnDevice(source, target, runs);
   for (const table of prepareRuns(runs, target.buffer.stream)) table.free();
 }
-
-/** Of rows and elements beyond, each block of a kernel takes several. */
-const MOST_BLOCKS = 65536;
 
 /** A copy that is ready to be put on streams, whose order somebody else keeps. */
 export interface DeviceCopy {

@@ -12,6 +12,9 @@ import { compile, compileAhead, compileBeside, type KernelSource } from "./compi
 /** How many threads each kernel of distmath runs in a block. */
 const THREADS = 256;
 
+/** Blocks of a kernel, beyond which each of them takes several rows, or so many elements. */
+export const MOST_BLOCKS = 65536;
+
 /** A kernel's argument: one struct of 8-byte fields; a bigint is an integer or an address, a number a `double`. */
 export type Words = readonly (bigint | number)[];
 
@@ -115,5 +118,5 @@ export function packWords(words: Words): Uint8Array<ArrayBuffer> {
 
 /** The number of blocks for so many elements, few enough that each thread may loop over several. */
 export function blocksFor(elements: number): number {
-  return Math.max(1, Math.min(65536, Math.ceil(elements / THREADS)));
+  return Math.max(1, Math.min(MOST_BLOCKS, Math.ceil(elements / THREADS)));
 }
