@@ -38,7 +38,9 @@ const CYCLES_PER_SECOND = 2e9;
 /** The marks that one rank raises in another's memory, in a cache line each. */
 const MARK_BYTES = 128;
 const MARKS = { passed: 0, taken: 1, ready: 2, written: 3, begun: 4 } as const;
-const MARKS_OF_PEER = 5;
+/** After its marks come 8 bytes in which this rank's kernels count what they do for a peer, or for themselves. */
+const COUNTER = 5;
+const LINES_OF_PEER = 6;
 
 /** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written; parts that are about to leave. */
 export type MarkKind = keyof typeof MARKS;
@@ -62,7 +64,8 @@ export class DeviceChannels {
   readonly slots = SLOTS;
   /** The streams of what leaves this GPU, and of what arrives. */
   readonly streams: LinkStreams;
-  readonly #rank: number;
+  /** This rank. */
+  readonly rank: number;
   readonly #parts: readonly bigint[];
   readonly #patience: MeetingLimit;
   readonly #patienceSeconds: number;
@@ -79,7 +82,7 @@ export class DeviceChannels {
     failure: bigint,
     patienceSeconds: number,
   ) {
-    this.#rank = rank;
+    this.rank = rank;
     this.slotBytes = slotBytes;
     this.streams = streams;
     this.#parts = parts;
@@ -101,7 +104,7 @@ export class DeviceChannels {
     if (word === 0n) return;
     const peer = Number(word) - 1;
     throw new CollectiveError(
-      `Rank ${this.#rank} waited ${this.#patienceSeconds} s for elements from rank ${peer}, in vain. Look whether that rank has ` +
+      `Rank ${this.rank} waited ${this.#patienceSeconds} s for elements from rank ${peer}, in vain. Look whether that rank has ` +
         `failed or is late; start the job again.`,
       { ranks: [peer] },
     );
@@ -118,6 +121,11 @@ export class DeviceChannels {
     return this.#parts[receiver] + BigInt(headerBytes(this.size) + index * SLOTS * this.slotBytes);
   }
 
+  /** How far behind slot 0 the slot for the piece of this number begins. */
+  slotShift(piece: number): bigint {
+    return BigInt((piece - 1) % SLOTS * this.slotBytes);
+  }
+
   /** The next value of one of this rank's marks, or of one that another rank raises here. */
   next(kind: MarkKind, peer: number): number {
     return ++this.#counts[kind][peer];
@@ -125,12 +133,24 @@ export class DeviceChannels {
 
   /** A mark of this rank, in another's memory. */
   own(kind: MarkKind, peer: number, value: number): Mark {
-    return this.#mark(peer, this.#rank, kind, value);
+    return this.#mark(peer, this.rank, kind, value);
   }
 
   /** A mark of another rank, in this one's memory. */
   from(kind: MarkKind, peer: number, value: number): Mark {
-    return this.#mark(this.#rank, peer, kind, value);
+    return this.#mark(this.rank, peer, kind, value);
+  }
+
+  /**
+   * 8 bytes for each rank, this one too, in which kernels count, and 8 more behind them: 0 between kernels.
+   */
+  counterFor(peer: number): bigint {
+    return this.#line(this.rank, peer, COUNTER);
+  }
+
+  /** How long kernels wait for other ranks. */
+  get patience(): MeetingLimit {
+    return this.#patience;
   }
 
   /** Put on a stream: raise marks, then wait for others. */
@@ -143,7 +163,7 @@ export class DeviceChannels {
 
   /** Put on a stream: wait until all ranks have come so far, each as often. */
   meetAll(stream: Stream): void {
-    const peers = this.#parts.map((_, peer) => peer).filter((peer) => peer !== this.#rank);
+    const peers = this.#parts.map((_, peer) => peer).filter((peer) => peer !== this.rank);
     const values = peers.map((peer) => ({ peer, value: this.next("begun", peer) }));
     this.meet(
       stream,
@@ -153,14 +173,17 @@ export class DeviceChannels {
   }
 
   #mark(holder: number, raiser: number, kind: MarkKind, value: number): Mark {
-    const offset = (raiser * MARKS_OF_PEER + MARKS[kind]) * MARK_BYTES;
-    const peer = holder === this.#rank ? raiser : holder;
-    return { address: this.#parts[holder] + BigInt(offset), value: BigInt(value), peer };
+    const peer = holder === this.rank ? raiser : holder;
+    return { address: this.#line(holder, raiser, MARKS[kind]), value: BigInt(value), peer };
+  }
+
+  #line(holder: number, raiser: number, line: number): bigint {
+    return this.#parts[holder] + BigInt((raiser * LINES_OF_PEER + line) * MARK_BYTES);
   }
 }
 
 function headerBytes(ranks: number): number {
-  return Math.ceil(ranks * MARKS_OF_PEER * MARK_BYTES / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
+  return Math.ceil(ranks * LINES_OF_PEER * MARK_BYTES / SLOT_ALIGNMENT) * SLOT_ALIGNMENT;
 }
 
 const opened = new WeakMap<Communicator, DeviceChannels | null>();

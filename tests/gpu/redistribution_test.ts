@@ -135,6 +135,41 @@ gpuTest("many pieces go round in small rings of slots, and straight to their ran
   }
 }, { ranks: [2, 3, 4] });
 
+gpuTest("little goes at once, again and again, in any turn with what goes by pieces", (runtime, stream) => {
+  const channels = makeDeviceChannels(runtime, 2 ** 14 * 4 * (runtime.size - 1))!;
+  const shape = [13, 40, 2];
+  for (const [from, to] of [[Slab.X, Slab.Y], [unevenBoxes(shape, 1, runtime.size, numbers(7)), Slab.X]]) {
+    for (const orders of [["C", "C"], ["F", "C"]] as const) {
+      const random = (seed: number) =>
+        DistributedArray.random(runtime, shape, from, { dtype: "float32", order: orders[0], seed });
+      using held = new DisposableStack();
+      const source = held.use(random(1));
+      const others = [2, 3].map((seed) => held.use(random(seed)));
+      const plan = planRedistribution(source.distribution, to.bind(shape, runtime.size), runtime.rank);
+      const [atOnce, byPieces] = [Infinity, 0].map((smallBytes) => {
+        const executor = new PeerExecutor(plan, stream, { leastBytes: 2 ** 10, smallBytes });
+        held.defer(() => executor.free());
+        return executor;
+      });
+      for (const memory of ["device", "symmetric"] as const) {
+        const target = held.use(
+          DistributedArray.zeros(runtime, shape, to, { dtype: "float32", order: orders[1], memory }),
+        );
+        const [one, other] = [atOnce, byPieces].map((executor) =>
+          executor.prepare(channels, source.local, target.local, orders[0], memory === "symmetric")
+        );
+        for (let round = 0; round < 14; round++) {
+          source.assign(others[round % 2]);
+          if (round % 7 === 3) other();
+          else one();
+          const name = `${from} ${orders[0]} -> ${to} ${orders[1]} in ${memory} memory, round ${round}`;
+          assertEquals(target.maxAbsDifference(others[round % 2]), 0, name);
+        }
+      }
+    }
+  }
+}, { ranks: [2, 3, 4] });
+
 gpuTest("messages of more bytes than 32 bits count arrive whole, by each way", (runtime) => {
   // Blocks of 2^31 bytes and a few between any two ranks, and all that one of them has.
   const extent = isMock(runtime) ? 2 ** 8 : 2 ** 14 * runtime.size;

@@ -5,7 +5,7 @@
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
-import { copyKernels, MOST_AXES } from "../../gpu/kernels/array_kernels.ts";
+import { copyKernels, type CopyWords, MOST_AXES } from "../../gpu/kernels/copy_kernels.ts";
 import { blocksFor, MOST_BLOCKS } from "../../gpu/kernels/program.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import { copyOnDevice, copyPlaneOnDevice, type Plane } from "../../memory/copy.ts";
@@ -13,6 +13,9 @@ import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { recorder } from "../../runtime/recorder.ts";
 import { type Axis, lengthOf, mergeAxes, type Run, sizeOfShape } from "../layout.ts";
 import { addressOf, type DeviceArray, upload } from "./device_array.ts";
+
+/** Bytes of the largest load. */
+const MOST_UNIT = 16;
 
 /** Copy all elements to an array of the same shape and dtype; strides of 0 in the source repeat elements. */
 export function copyStridedOnDevice(source: DeviceArray, target: DeviceArray): void {
@@ -80,6 +83,73 @@ export function prepareDeviceCopy(
   };
 }
 
+/** A copy between layouts: its axes, and where it begins at both ends. */
+interface Laid {
+  readonly count: number;
+  readonly itemSize: number;
+  readonly axes: readonly Axis[];
+  readonly from: bigint;
+  readonly to: bigint;
+  /** Whether the second axis is the innermost of the source, and both are worth squares. */
+  readonly isAcross: boolean;
+}
+
+function layOut(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): Laid {
+  const { itemSize } = dtypeInfo(source.dtype);
+  const axes = axesOf(source, target, runs);
+  if (axes.length > MOST_AXES) {
+    throw new ShapeError(`A GPU copies arrays of at most ${MOST_AXES} dimensions, not of ${axes.length}.`);
+  }
+  const isAcross = bringSourceInnermostSecond(axes);
+  const [from, to] = [startOf(source, axes, "source", itemSize), startOf(target, axes, "target", itemSize)];
+  return { count: sizeOfShape(runs.map(lengthOf)), itemSize, axes, from, to, isAcross };
+}
+
+/** What a kernel is told of a copy; index lists go to the GPU on the stream. A thread copies at most so many bytes at once. */
+function inWords({ count, itemSize, axes, from, to, isAcross }: Laid, stream: Stream, mostBytes: number): CopyWords {
+  const factor = widening(axes, from, to, itemSize, mostBytes);
+  const words = axes.flatMap(({ runs: list, source: s, target: t }, i) => {
+    const table = list.length === 1 ? 0n : tableOf(list, stream).address;
+    const [extent, sourceStride, targetStride] = i === 0
+      ? [lengthOf(list) / factor, s, t]
+      : [lengthOf(list), s / factor, t / factor];
+    return [BigInt(extent), BigInt(sourceStride), BigInt(targetStride), table];
+  });
+  const units = count / factor;
+  const row = axes.length === 0 ? 1 : extentOf(axes[0]) / factor;
+  const isByRows = !isAcross && row >= WORTH_ROWS && units / row >= WORTH_ROWS;
+  return {
+    words: [from, to, BigInt(units), BigInt(axes.length), ...words],
+    way: isAcross ? "across" : isByRows ? "rows" : "along",
+    unitBytes: itemSize * factor,
+    blocks: isByRows ? units / row : blocksFor(units),
+  };
+}
+
+/** No elements at all. */
+const NOTHING: CopyWords = { words: [0n, 0n, 0n, 0n], way: "along", unitBytes: MOST_UNIT, blocks: 1 };
+
+/** Copies that one kernel makes. */
+export interface KernelCopies {
+  /** Each of them, in units of the same size. */
+  readonly copies: readonly CopyWords[];
+  /** The index lists that they need on the GPU. */
+  readonly tables: readonly DeviceBuffer[];
+}
+
+/** Lay out copies for one kernel; index lists go to the GPU on the stream. */
+export function layOutCopies(
+  given: readonly { source: DeviceArray; target: DeviceArray; runs: readonly (readonly Run[])[] }[],
+  stream: Stream,
+): KernelCopies {
+  const all = given.map(({ source, target, runs }) =>
+    runs.some((list) => lengthOf(list) === 0) ? null : layOut(source, target, runs)
+  );
+  const inUnits = (most: number) => all.map((laid) => laid === null ? NOTHING : inWords(laid, stream, most));
+  const unit = Math.min(...inUnits(MOST_UNIT).map(({ unitBytes }) => unitBytes));
+  return { copies: inUnits(unit), tables: given.flatMap(({ runs }) => prepareRuns(runs, stream)) };
+}
+
 /** The same, of which recordings know nothing. */
 function prepareUnrecorded(
   source: DeviceArray,
@@ -89,15 +159,9 @@ function prepareUnrecorded(
   isRemote: boolean,
   mostBlocks: number,
 ): DeviceCopy {
-  const count = sizeOfShape(runs.map(lengthOf));
-  const { itemSize } = dtypeInfo(source.dtype);
   const tables = prepareRuns(runs, stream);
-  const axes = axesOf(source, target, runs);
-  if (axes.length > MOST_AXES) {
-    throw new ShapeError(`A GPU copies arrays of at most ${MOST_AXES} dimensions, not of ${axes.length}.`);
-  }
-  const isAcross = bringSourceInnermostSecond(axes);
-  const [from, to] = [startOf(source, axes, "source", itemSize), startOf(target, axes, "target", itemSize)];
+  const laid = layOut(source, target, runs);
+  const { count, itemSize, axes, from, to } = laid;
   if (isLine(axes)) {
     return {
       put: (stream, sourceShift = 0n, targetShift = 0n) =>
@@ -116,23 +180,10 @@ function prepareUnrecorded(
       tables,
     };
   }
-  const factor = widening(axes, from, to, itemSize);
-  const words = axes.flatMap(({ runs: list, source: s, target: t }, i) => {
-    const table = list.length === 1 ? 0n : tableOf(list, stream).address;
-    const [extent, sourceStride, targetStride] = i === 0
-      ? [lengthOf(list) / factor, s, t]
-      : [lengthOf(list), s / factor, t / factor];
-    return [BigInt(extent), BigInt(sourceStride), BigInt(targetStride), table];
-  });
+  const { words, way, unitBytes, blocks } = inWords(laid, stream, MOST_UNIT);
   const padding = new Array<bigint>(4 * (MOST_AXES - axes.length)).fill(0n);
-  const units = count / factor;
-  const row = axes.length === 0 ? 1 : extentOf(axes[0]) / factor;
-  const isByRows = !isAcross && row >= WORTH_ROWS && units / row >= WORTH_ROWS;
-  const kernel = isAcross ? "copy_across" : isByRows ? "copy_rows" : "copy_along";
-  const blocks = Math.min(mostBlocks, isByRows ? units / row : blocksFor(units));
-  const program = copyKernels(itemSize * factor);
-  const given = [from, to, BigInt(units), BigInt(axes.length), ...words, ...padding];
-  const launch = program.prepare(kernel, stream.device, blocks, given);
+  const program = copyKernels(unitBytes);
+  const launch = program.prepare(`copy_${way}`, stream.device, Math.min(mostBlocks, blocks), [...words, ...padding]);
   return {
     put: (stream, sourceShift = 0n, targetShift = 0n) => {
       launch.words[0] = from + sourceShift;
@@ -193,19 +244,16 @@ function planesOf(axes: readonly Axis[], itemSize: number): Planes | null {
 }
 
 /** How many neighbours a thread may copy at once: together they have as many bytes as a GPU moves with one instruction. */
-function widening(axes: readonly Axis[], from: bigint, to: bigint, itemSize: number): number {
+function widening(axes: readonly Axis[], from: bigint, to: bigint, itemSize: number, mostBytes: number): number {
   const [inner, ...others] = axes;
   if (inner === undefined || inner.runs.length > 1 || inner.source !== 1 || inner.target !== 1) return 1;
   const isMultiple = (factor: number) =>
     (from | to) % BigInt(factor * itemSize) === 0n &&
     inner.runs[0].length % factor === 0 &&
     others.every(({ source, target }) => source % factor === 0 && target % factor === 0);
-  for (let factor = MOST_UNIT / itemSize; factor > 1; factor /= 2) if (isMultiple(factor)) return factor;
+  for (let factor = mostBytes / itemSize; factor > 1; factor /= 2) if (isMultiple(factor)) return factor;
   return 1;
 }
-
-/** Bytes of the largest load. */
-const MOST_UNIT = 16;
 
 /** The innermost of the target first. Where there are index tables, joined dimensions would only make them longer. */
 function axesOf(source: DeviceArray, target: DeviceArray, runs: readonly (readonly Run[])[]): Axis[] {

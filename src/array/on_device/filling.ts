@@ -5,7 +5,8 @@
  */
 import { dtypeInfo } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../errors.ts";
-import { elementKernels, MOST_AXES } from "../../gpu/kernels/array_kernels.ts";
+import { elementKernels } from "../../gpu/kernels/array_kernels.ts";
+import { MOST_AXES } from "../../gpu/kernels/copy_kernels.ts";
 import { blocksFor, type Words } from "../../gpu/kernels/program.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { type Order, stridesOf } from "../layout.ts";

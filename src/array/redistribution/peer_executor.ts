@@ -5,28 +5,35 @@
  *
  * @module
  */
-import { dtypeInfo } from "../../dtype/dtype.ts";
+import { type DType, dtypeInfo } from "../../dtype/dtype.ts";
 import { RunOrder } from "../../gpu/run_order.ts";
 import type { Stream } from "../../gpu/stream.ts";
 import type { DeviceBuffer, DeviceMemory } from "../../memory/device_buffer.ts";
-import type { Mark } from "../../gpu/kernels/meeting_kernel.ts";
-import type { DeviceChannels, MarkKind } from "../../memory/device_channels.ts";
+import type { DeviceChannels } from "../../memory/device_channels.ts";
 import { type DeviceCopy, prepareDeviceCopy } from "../on_device/copies.ts";
 import type { DeviceArray } from "../on_device/device_array.ts";
 import { type Order, sizeOfShape, stridesOf } from "../layout.ts";
 import type { LocalArray } from "../local_array.ts";
 import { SymmetricArray } from "../symmetric_array.ts";
+import { type Block, MOST_RANKS_AT_ONCE, preparePassing, prepareWriting, type Ready } from "./at_once.ts";
+import { type Exchange, type Lane, passBeside, type Piece, writeBeside } from "./by_pieces.ts";
 import type { Laid } from "./gpu_executor.ts";
 import type { Making, Using } from "./making_executor.ts";
 import { halvesOf, type Packed, partsAlong, piecesOf } from "./pieces.ts";
 import type { RedistributionPlan, Transfer } from "./plan.ts";
 
-/** What a rank sends goes in so many pieces, none larger than a slot, or smaller than a link takes to come to speed. */
-const PIECES = 6;
-const LEAST_BYTES = 2 ** 22;
+/**
+ * What a rank sends goes in so many pieces, none larger than a slot. More of them, or smaller ones, would have links wait for
+ * the host: 8 took 1 to 3 % longer for parts of 512 MiB on two H200s, 12 took 2 to 6 %.
+ */
+const PIECES = 4;
+const LEAST_BYTES = 2 ** 24;
 
-/** Parts of fewer bytes are moved on one stream: 128^3 complex64 on two H200s takes a fifth less time so. */
-const SMALL_BYTES = 2 ** 24;
+/**
+ * Parts of fewer bytes are moved at once, by kernels that wait for other ranks themselves: on two H200s from slabs to slabs of
+ * a 4096^2 matrix of float32 in 85 us in place of 190 to 250, of 5792^2 in 150 in place of 160 to 270.
+ */
+const SMALL_BYTES = 2 ** 27;
 
 /**
  * With more blocks, copies within a GPU's memory take from those between GPUs, which have longer to go: on two H200s 16384^2
@@ -43,35 +50,6 @@ interface Prepared {
   readonly streams: readonly Stream[];
   readonly tables: readonly DeviceBuffer[];
   readonly move: () => void;
-}
-
-/** A piece of what travels: of which part of the source it is, and, of the last one, of which part of the target. */
-interface Piece {
-  readonly part: number;
-  readonly use: number;
-  readonly transfer: Transfer;
-}
-
-/** The pieces that go one way between this rank and another, and what each is of. */
-interface Lane {
-  readonly peer: number;
-  readonly pieces: readonly Omit<Piece, "transfer">[];
-  readonly copies: readonly DeviceCopy[];
-}
-
-/** What is put on streams. */
-interface Exchange {
-  readonly channels: DeviceChannels;
-  /** The stream in whose order the exchange is. */
-  readonly main: Stream;
-  /** The next rank first, so that not all of them send to the same one. */
-  readonly sends: readonly Lane[];
-  /** The rank before first, as they send to this one. */
-  readonly receives: readonly Lane[];
-  /** What stays, by the part of the source. */
-  readonly stays: readonly DeviceCopy[];
-  readonly making: Making | null;
-  readonly using: Using | null;
 }
 
 /** Moves elements between GPUs of one machine. It keeps its index lists, and what it prepared last. */
@@ -126,21 +104,12 @@ export class PeerExecutor {
       last.streams.every((stream, i) => stream === streams[i]);
     // Ranks that did not agree have freed what they had allocated.
     if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
-    const within = this.#within(source, making);
-    const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part, within));
-    const [sends, receives] = isDirect && target instanceof SymmetricArray
-      ? this.#direct(source, target, making, using)
-      : this.#staged(channels, source, target, order, making);
-    const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
-    const tables = [...stays, ...copies].flatMap((copy) => copy.tables);
-    for (const table of tables) this.#tables.add(table);
-    const main = this.#stream;
-    const exchange: Exchange = { channels, main, sends, receives, stays, making, using };
-    const isAtOnce = making === null && this.#isSmall(source) &&
-      [...sends, ...receives].every((lane) => lane.copies.length <= 1);
-    const [atOnce, beside] = isDirect ? [writeAtOnce, writeBeside] : [passAtOnce, passBeside];
-    const move = inOrder(main, streams, () => isAtOnce ? atOnce(exchange) : beside(exchange));
-    if (making === null) this.#last = { key, direct, streams, tables, move };
+    const ready = this.#isAtOnce(channels, source, making)
+      ? this.#atOnce(channels, source, target, order, isDirect)
+      : this.#beside(channels, source, target, order, isDirect, making, using);
+    for (const table of ready.tables) this.#tables.add(table);
+    const move = inOrder(this.#stream, streams, ready.move);
+    if (making === null) this.#last = { key, direct, streams, tables: ready.tables, move };
     return move;
   }
 
@@ -149,9 +118,10 @@ export class PeerExecutor {
     const [from, to] = [source, target].map((laid): DeviceArray => (
       { ...laid, shape: [], buffer: memoryAt(0n, 0, this.#stream) }
     ));
-    const lanes = this.#staged(channels, from, to, order, null).flat();
-    const copies = [this.#copy(from, to, this.#plan.stays), ...lanes.flatMap((lane) => lane.copies)];
-    for (const table of copies.flatMap((copy) => copy.tables)) this.#tables.add(table);
+    const { tables } = this.#isAtOnce(channels, from, null)
+      ? this.#atOnce(channels, from, to, order, false)
+      : this.#beside(channels, from, to, order, false, null, null);
+    for (const table of tables) this.#tables.add(table);
   }
 
   /** Give the index lists back. */
@@ -159,6 +129,75 @@ export class PeerExecutor {
     this.#last = null;
     for (const table of this.#tables) table.free();
     this.#tables.clear();
+  }
+
+  /** Whether one kernel does all of it at a time: the same on all ranks. */
+  #isAtOnce({ size, slotBytes }: DeviceChannels, source: Pick<DeviceArray, "dtype">, making: Making | null): boolean {
+    const fits = this.#plan.largestPart * dtypeInfo(source.dtype).itemSize <= slotBytes && size <= MOST_RANKS_AT_ONCE;
+    return making === null && fits && this.#isSmall(source);
+  }
+
+  #atOnce(
+    channels: DeviceChannels,
+    source: DeviceArray,
+    target: DeviceArray,
+    order: Order,
+    isDirect: boolean,
+  ): Ready {
+    const { rank, stays, sends, directSends, receives } = this.#plan;
+    const main = this.#stream;
+    const kept: Block = { peer: rank, source, target, runs: stays.runs };
+    const writers = this.#inTurn(receives, -1);
+    if (isDirect && target instanceof SymmetricArray) {
+      const leaving = this.#inTurn(directSends, 1).map(({ peer, runs }): Block => (
+        { peer, source, target: target.peer(peer), runs }
+      ));
+      return prepareWriting(channels, main, [...leaving, kept], writers.map(({ peer }) => peer));
+    }
+    const { dtype } = source;
+    const leaving = this.#inTurn(sends, 1).map((transfer): Block => (
+      { ...transfer, source, target: this.#slots(channels, rank, transfer.peer, transfer, dtype, order) }
+    ));
+    const coming = writers.map((transfer): Block => (
+      { ...transfer, source: this.#slots(channels, transfer.peer, rank, transfer, dtype, order), target }
+    ));
+    return preparePassing(channels, main, [...leaving, kept], coming);
+  }
+
+  #beside(
+    channels: DeviceChannels,
+    source: DeviceArray,
+    target: DeviceArray,
+    order: Order,
+    isDirect: boolean,
+    making: Making | null,
+    using: Using | null,
+  ): Ready {
+    const within = this.#within(source, making);
+    const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part, within));
+    const [sends, receives] = isDirect && target instanceof SymmetricArray
+      ? this.#direct(source, target, making, using)
+      : this.#staged(channels, source, target, order, making);
+    const copies = [...sends, ...receives].flatMap((lane) => lane.copies);
+    const exchange: Exchange = { channels, main: this.#stream, sends, receives, stays, making, using };
+    return {
+      move: () => isDirect ? writeBeside(exchange) : passBeside(exchange),
+      tables: [...stays, ...copies].flatMap((copy) => copy.tables),
+    };
+  }
+
+  /** A piece in the slots from one rank to another. */
+  #slots(
+    channels: DeviceChannels,
+    sender: number,
+    receiver: number,
+    { shape }: Transfer,
+    dtype: DType,
+    order: Order,
+  ): DeviceArray {
+    const bytes = channels.slots * channels.slotBytes;
+    const buffer = memoryAt(channels.slotsOf(sender, receiver), bytes, this.#stream);
+    return { buffer, dtype, shape, strides: stridesOf(shape, order), offset: 0 };
   }
 
   /** Whether streams that wait for each other would take longer than the copies that then go beside each other. */
@@ -199,27 +238,24 @@ export class PeerExecutor {
     const { dtype } = source;
     const { rank, sends, receives } = this.#plan;
     const within = this.#within(source, making);
-    const slotsIn = (address: bigint, { shape }: Transfer): DeviceArray => {
-      const buffer = memoryAt(address, channels.slots * channels.slotBytes, this.#stream);
-      return { buffer, dtype, shape, strides: stridesOf(shape, order), offset: 0 };
-    };
+    const slots = (sender: number, receiver: number, piece: Transfer) =>
+      this.#slots(channels, sender, receiver, piece, dtype, order);
     const lane = (transfer: Transfer, packed: "source" | "target", copy: (piece: Transfer) => DeviceCopy): Lane => {
       const pieces = this.#cut(channels, transfer, dtypeInfo(dtype).itemSize, order, packed, making);
       return { peer: transfer.peer, pieces, copies: pieces.map((piece) => copy(piece.transfer)) };
     };
     return [
       this.#inTurn(sends, 1).map((transfer) => {
-        const slots = channels.slotsOf(rank, transfer.peer);
+        const { peer } = transfer;
         return lane(
           transfer,
           "target",
-          (piece) => this.#copy(source, slotsIn(slots, piece), piece, { peer: transfer.peer, ...within }),
+          (piece) => this.#copy(source, slots(rank, peer, piece), piece, { peer, ...within }),
         );
       }),
-      this.#inTurn(receives, -1).map((transfer) => {
-        const slots = channels.slotsOf(transfer.peer, rank);
-        return lane(transfer, "source", (piece) => this.#copy(slotsIn(slots, piece), target, piece, within));
-      }),
+      this.#inTurn(receives, -1).map((transfer) =>
+        lane(transfer, "source", (piece) => this.#copy(slots(transfer.peer, rank, piece), target, piece, within))
+      ),
     ];
   }
 
@@ -261,7 +297,7 @@ export class PeerExecutor {
 
   /** What goes straight into the other ranks' parts. */
   #direct(
-    source: LocalArray,
+    source: DeviceArray,
     target: SymmetricArray,
     making: Making | null,
     using: Using | null,
@@ -300,164 +336,6 @@ function inOrder(main: Stream, others: readonly Stream[], exchange: () => void):
     exchange();
     for (const stream of others) stream.wait(main);
   };
-}
-
-/** Where a slot begins, for the piece of this number. */
-function shiftOf({ slots, slotBytes }: DeviceChannels, piece: number): bigint {
-  return BigInt((piece - 1) % slots * slotBytes);
-}
-
-/** That the slots are free again which these pieces, the last that go to each rank, need. */
-function freeSlots(
-  channels: DeviceChannels,
-  pieces: readonly { readonly peer: number; readonly piece: number }[],
-): Mark[] {
-  return pieces.filter(({ piece }) => piece > channels.slots)
-    .map(({ peer, piece }) => channels.from("taken", peer, piece - channels.slots));
-}
-
-/** A piece for each rank at most, so small that what takes time is to start copies: all on one stream. */
-function passAtOnce({ channels, main, sends, receives, stays }: Exchange): void {
-  const leaving = sends.map(({ peer, copies }) => ({ peer, copies, piece: channels.next("passed", peer) }));
-  const coming = receives.map(({ peer, copies }) => ({ peer, copies, piece: channels.next("taken", peer) }));
-  channels.meet(main, [], freeSlots(channels, leaving));
-  for (const { copies: [copy], piece } of leaving) copy.put(main, 0n, shiftOf(channels, piece));
-  stays[0].put(main);
-  channels.meet(
-    main,
-    leaving.map(({ peer, piece }) => channels.own("passed", peer, piece)),
-    coming.map(({ peer, piece }) => channels.from("passed", peer, piece)),
-  );
-  for (const { copies: [copy], piece } of coming) copy.put(main, shiftOf(channels, piece), 0n);
-  channels.meet(main, coming.map(({ peer, piece }) => channels.own("taken", peer, piece)), []);
-}
-
-/**
- * Pieces go into slots, and on a stream of their own from slots into place. Those of a round leave before those of the round
- * before are taken, so that nobody waits for what has not been queued, in whatever order streams run. A round has as many for
- * each rank as there are slots for: ranks that take turns piece by piece soon send two at a time to the same one.
- */
-function passBeside({ channels, main, sends, receives, stays, making }: Exchange): void {
-  const { slots, streams: { arrivals, copies: away, credits, notices } } = channels;
-  for (const stream of [away, arrivals, credits]) stream.wait(main);
-  const most = Math.max(0, ...[...sends, ...receives].map(({ copies }) => copies.length));
-  const together = making !== null ? 1 : most <= slots ? slots : slots / 2;
-  const inRound = ({ copies }: Lane, round: number) =>
-    [...copies.keys()].slice(round * together, (round + 1) * together);
-  let made = 0;
-  /** Have the source up to a part, and copies wait for it. */
-  const makeUpTo = (part: number) => {
-    if (making === null || made > part) return;
-    for (; made <= part; made++) {
-      making.make(made);
-      stays[made]?.put(main);
-    }
-    away.wait(main);
-  };
-  const sendAll = (round: number) => {
-    const leaving = sends.map((lane) =>
-      inRound(lane, round).map((index) => ({ ...lane, index, piece: channels.next("passed", lane.peer) }))
-    );
-    const free = freeSlots(channels, leaving.flatMap((pieces) => pieces.slice(-1)));
-    if (free.length > 0) {
-      channels.meet(credits, [], free);
-      away.wait(credits);
-    }
-    for (const { peer, copies, pieces, index, piece } of leaving.flat()) {
-      makeUpTo(pieces[index].part);
-      copies[index].put(away, 0n, shiftOf(channels, piece));
-      notices.wait(away);
-      channels.meet(notices, [channels.own("passed", peer, piece)], []);
-    }
-  };
-  // What is taken is told along with the next wait, and at the end of a round that others may need all of.
-  let taken: Mark[] = [];
-  const tell = () => {
-    channels.meet(arrivals, taken, []);
-    taken = [];
-  };
-  sendAll(0);
-  if (making === null) stays[0].put(main);
-  for (let round = 0; round * together < most; round++) {
-    sendAll(round + 1);
-    for (const lane of receives) {
-      for (const index of inRound(lane, round)) {
-        const piece = channels.next("taken", lane.peer);
-        channels.meet(arrivals, taken, [channels.from("passed", lane.peer, piece)]);
-        lane.copies[index].put(arrivals, shiftOf(channels, piece), 0n);
-        taken = [channels.own("taken", lane.peer, piece)];
-      }
-    }
-    if (together > 1) tell();
-  }
-  tell();
-  if (making !== null) makeUpTo(making.parts - 1);
-  for (const stream of [away, arrivals]) main.wait(stream);
-}
-
-/**
- * The marks of this time: others' that this rank waits for, and its own. Those of arrays that are ready count as often as
- * arrays are written part by part.
- */
-function begin({ channels, sends, receives, using }: Exchange) {
-  const uses = Array.from({ length: using?.parts ?? 1 }, (_, use) => use);
-  const counted = (lanes: readonly Lane[], kind: MarkKind) =>
-    lanes.map(({ peer }) => ({ peer, values: uses.map(() => channels.next(kind, peer)) }));
-  const [leaving, coming] = [counted(sends, "written"), counted(receives, "ready")];
-  return {
-    /** That this rank's memory may be written. */
-    ready: coming.map(({ peer, values }) => channels.own("ready", peer, values.at(-1)!)),
-    /** That the others' may. */
-    mayWrite: leaving.map(({ peer, values }) => channels.from("ready", peer, values.at(-1)!)),
-    /** That the others' was, by the part that can be used. */
-    isWritten: uses.map((use) => leaving.map(({ peer, values }) => channels.own("written", peer, values[use]))),
-    /** That this rank's was. */
-    written: uses.map((use) => coming.map(({ peer, values }) => channels.from("written", peer, values[use]))),
-  };
-}
-
-/** Everything goes straight into place, on one stream. */
-function writeAtOnce(exchange: Exchange): void {
-  const { channels, main, sends, stays } = exchange;
-  const { ready, mayWrite, isWritten, written } = begin(exchange);
-  channels.meet(main, ready, mayWrite);
-  for (const { copies: [copy] } of sends) copy?.put(main);
-  stays[0].put(main);
-  channels.meet(main, isWritten[0], written[0]);
-}
-
-/**
- * Everything goes straight into place, once that is ready to be written: all ranks begin each part at the same time, and so go
- * on, each sending to another one. What stays is copied while the next part of a source is made. The last part travels by what
- * it is of the target, so that this can be used while the rest is on its way.
- */
-function writeBeside(exchange: Exchange): void {
-  const { channels, main, sends, stays, making, using } = exchange;
-  const { copies: away, arrivals: beside } = channels.streams;
-  const { ready, mayWrite, isWritten, written } = begin(exchange);
-  channels.meet(main, ready, []);
-  const last = (making?.parts ?? 1) - 1;
-  for (let part = 0; part <= last; part++) {
-    making?.make(part);
-    for (const stream of [away, beside]) stream.wait(main);
-    if (part === 0) channels.meet(away, [], mayWrite);
-    else if (channels.size > 2) channels.meetAll(away);
-    stays[part]?.put(beside);
-    for (const [use, marks] of isWritten.entries()) {
-      for (const { pieces, copies } of sends) {
-        copies.forEach((copy, i) => {
-          if (pieces[i].part === part && pieces[i].use === use) copy.put(away);
-        });
-      }
-      if (part === last) channels.meet(away, marks, []);
-    }
-  }
-  main.wait(beside);
-  for (const [use, marks] of written.entries()) {
-    channels.meet(main, [], marks);
-    using?.use(use);
-  }
-  main.wait(away);
 }
 
 /** Memory that somebody else looks after. */

@@ -1,9 +1,10 @@
 /**
- * Kernels on the elements of arrays: copies between layouts, conversions, random numbers, closed forms, differences.
- * They give the same bits as the loops on the CPU.
+ * Kernels on the elements of arrays: conversions, random numbers, closed forms, differences. They give the same bits as the
+ * loops on the CPU.
  *
  * @module
  */
+import { MOST_AXES } from "./copy_kernels.ts";
 import { Program } from "./program.ts";
 
 /** The number of a real element type in the kernels. */
@@ -19,9 +20,6 @@ export const ELEMENT_TYPES = {
   int32: 8n,
   int64: 9n,
 } as const;
-
-/** The most dimensions that a kernel takes. */
-export const MOST_AXES = 8;
 
 /** The blocks of a reduction: each leaves two partial results. */
 export const REDUCTION_BLOCKS = 512;
@@ -220,95 +218,6 @@ extern "C" __global__ void linear(const Linear p) {
 }
 `;
 
-const COPY = `
-// Positions along an axis are 0, 1, … times the strides, or pairs (source, target) in a table times the strides.
-struct Axis { i64 extent, source, target, table; };
-
-// Axes come with the innermost of the target first. In copies across, the second is the innermost of the source.
-struct Copy { i64 source, target, count, axes; Axis axis[${MOST_AXES}]; };
-
-__device__ void advance(const Axis& axis, i64 i, i64& source, i64& target) {
-  if (axis.table) {
-    source += ((const i64*)axis.table)[2 * i] * axis.source;
-    target += ((const i64*)axis.table)[2 * i + 1] * axis.target;
-  } else {
-    source += i * axis.source;
-    target += i * axis.target;
-  }
-}
-
-extern "C" __global__ void copy_along(const Copy p) {
-  i64 step = (i64)gridDim.x * blockDim.x;
-  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
-    i64 rest = i, source = 0, target = 0;
-    #pragma unroll 1
-    for (int d = 0; d < p.axes; d++) {
-      const Axis& axis = p.axis[d];
-      advance(axis, axis.extent == p.count ? rest : rest % axis.extent, source, target);
-      rest /= axis.extent;
-    }
-    ((T*)p.target)[target] = ((const T*)p.source)[source];
-  }
-}
-
-// Row by row: a block computes where a row lies once, and its threads run along the row.
-extern "C" __global__ void copy_rows(const Copy p) {
-  const Axis& inner = p.axis[0];
-  i64 rows = p.count / inner.extent;
-  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
-    i64 rest = row, source = 0, target = 0;
-    #pragma unroll 1
-    for (int d = 1; d < p.axes; d++) {
-      advance(p.axis[d], rest % p.axis[d].extent, source, target);
-      rest /= p.axis[d].extent;
-    }
-    const T* from = (const T*)p.source + source;
-    T* to = (T*)p.target + target;
-    for (i64 i = threadIdx.x; i < inner.extent; i += blockDim.x) {
-      i64 s = 0, t = 0;
-      advance(inner, i, s, t);
-      to[t] = from[s];
-    }
-  }
-}
-
-// Square by square through shared memory, so that both sides are read and written in order.
-extern "C" __global__ void copy_across(const Copy p) {
-  __shared__ T tile[32][33];
-  const Axis &inner = p.axis[0], &across = p.axis[1];
-  i64 columns = (inner.extent + 31) / 32, rows = (across.extent + 31) / 32;
-  i64 tiles = p.count / (inner.extent * across.extent) * columns * rows;
-  int x = threadIdx.x % 32, y = threadIdx.x / 32;
-  for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {
-    i64 left = t % columns * 32, top = t / columns % rows * 32, rest = t / columns / rows;
-    i64 source = 0, target = 0;
-    #pragma unroll 1
-    for (int d = 2; d < p.axes; d++) {
-      advance(p.axis[d], rest % p.axis[d].extent, source, target);
-      rest /= p.axis[d].extent;
-    }
-    #pragma unroll 1
-    for (int k = y; k < 32; k += 8) {
-      i64 s = source, unused = 0;
-      if (left + k >= inner.extent || top + x >= across.extent) continue;
-      advance(inner, left + k, s, unused);
-      advance(across, top + x, s, unused);
-      tile[k][x] = ((const T*)p.source)[s];
-    }
-    __syncthreads();
-    #pragma unroll 1
-    for (int k = y; k < 32; k += 8) {
-      i64 d = target, unused = 0;
-      if (left + x >= inner.extent || top + k >= across.extent) continue;
-      advance(inner, left + x, unused, d);
-      advance(across, top + k, unused, d);
-      ((T*)p.target)[d] = tile[x][k];
-    }
-    __syncthreads();
-  }
-}
-`;
-
 const REDUCE = `
 struct Difference { i64 data, type, count, isComplex, other, otherType, partials; };
 
@@ -397,38 +306,11 @@ const reductionSource = elementAccess + REDUCE;
 /** Conversions, random numbers and closed forms: kernels `convert`, `random`, `linear`. */
 export const elementKernels: Program = new Program("elements", elementSource);
 
-/** A C type of each size that elements have. */
-const UNITS: Readonly<Record<number, string>> = {
-  1: "unsigned char",
-  2: "unsigned short",
-  4: "unsigned int",
-  8: "unsigned long long",
-  16: "ulonglong2",
-};
-
-const copySource = (itemSize: number): string => `typedef long long i64;\ntypedef ${UNITS[itemSize]} T;\n${COPY}`;
-
-const copyPrograms = new Map<number, Program>();
-
-/**
- * Copies of elements of 1, 2, 4, 8 or 16 bytes between layouts: kernels `copy_along`, `copy_rows` for long rows, and
- * `copy_across` to transpose.
- */
-export function copyKernels(itemSize: number): Program {
-  let program = copyPrograms.get(itemSize);
-  if (program === undefined) {
-    program = new Program(`copies_${itemSize}`, copySource(itemSize));
-    copyPrograms.set(itemSize, program);
-  }
-  return program;
-}
-
 /** Exact sums and largest differences: kernels `difference`, `sum_int64` and `difference_int64`. */
 export const reductionKernels: Program = new Program("reductions", reductionSource);
 
 /** The sources, by name, for tests that compile them without a GPU. */
 export const kernelSources: Readonly<Record<string, string>> = {
   elements: elementSource,
-  ...Object.fromEntries(Object.keys(UNITS).map((size) => [`copies_${size}`, copySource(Number(size))])),
   reductions: reductionSource,
 };

@@ -5,7 +5,8 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { elementAccess, MOST_AXES } from "./array_kernels.ts";
+import { elementAccess } from "./array_kernels.ts";
+import { MOST_AXES } from "./copy_kernels.ts";
 import { Program } from "./program.ts";
 
 /** Axes of numbers: those of arrays, and one for the two parts of complex elements. */

@@ -10,28 +10,40 @@ import { type PreparedLaunch, Program } from "./program.ts";
 /** How many numbers one launch raises at most, and waits for. */
 const MOST_MARKS = 8;
 
-const SOURCE = `
-typedef long long i64;
-
+/** Raising numbers, and waiting for some, by one thread: for the kernels that follow, after the type i64. */
+export const waiting = `
 struct Mark { i64 address, value, peer; };
-struct Meeting { i64 raises, waits, cycles, failure; Mark raised[${MOST_MARKS}], awaited[${MOST_MARKS}]; };
 
-// Numbers only grow. A rank that does not come is an error, never a GPU that waits for ever.
-extern "C" __global__ void meet(const Meeting p) {
-  if (p.raises) __threadfence_system();
-  for (i64 i = 0; i < p.raises; i++) *(volatile i64*)p.raised[i].address = p.raised[i].value;
-  if (!p.waits) return;
+// Numbers only grow.
+__device__ void raise_all(const Mark* marks, i64 count) {
+  if (count) __threadfence_system();
+  for (i64 i = 0; i < count; i++) *(volatile i64*)marks[i].address = marks[i].value;
+}
+
+// A rank that does not come is an error, never a GPU that waits for ever.
+__device__ void await_all(const Mark* marks, i64 count, i64 cycles, i64 failure) {
   i64 start = clock64();
-  for (i64 i = 0; i < p.waits; i++) {
-    while (*(volatile i64*)p.awaited[i].address < p.awaited[i].value) {
+  for (i64 i = 0; i < count; i++) {
+    while (*(volatile i64*)marks[i].address < marks[i].value) {
       __nanosleep(50);
-      if (clock64() - start < p.cycles) continue;
-      *(volatile i64*)p.failure = p.awaited[i].peer + 1;
+      if (clock64() - start < cycles) continue;
+      *(volatile i64*)failure = marks[i].peer + 1;
       __threadfence_system();
       __trap();
     }
   }
-  __threadfence_system();
+  if (count) __threadfence_system();
+}
+`;
+
+const SOURCE = `
+typedef long long i64;
+${waiting}
+struct Meeting { i64 raises, waits, cycles, failure; Mark raised[${MOST_MARKS}], awaited[${MOST_MARKS}]; };
+
+extern "C" __global__ void meet(const Meeting p) {
+  raise_all(p.raised, p.raises);
+  await_all(p.awaited, p.waits, p.cycles, p.failure);
 }
 `;
 
@@ -59,7 +71,9 @@ export interface MeetingLimit {
 }
 
 const HEAD_WORDS = 4;
-const MARK_WORDS = 3;
+
+/** The words of a mark in a kernel's argument. */
+export const MARK_WORDS = 3;
 
 /** By the number of the GPU. */
 const launches = new Map<number, PreparedLaunch>();
@@ -83,8 +97,8 @@ export function meet(stream: Stream, raised: readonly Mark[], awaited: readonly 
   for (const [raises, waits] of inLaunches(raised, awaited)) {
     words[0] = BigInt(raises.length);
     words[1] = BigInt(waits.length);
-    note(words, HEAD_WORDS, raises);
-    note(words, HEAD_WORDS + MOST_MARKS * MARK_WORDS, waits);
+    raises.forEach((mark, i) => note(words, HEAD_WORDS + i * MARK_WORDS, mark));
+    waits.forEach((mark, i) => note(words, HEAD_WORDS + (MOST_MARKS + i) * MARK_WORDS, mark));
     launch.put(stream);
   }
 }
@@ -100,10 +114,9 @@ export function inLaunches<T>(raised: readonly T[], awaited: readonly T[]): (rea
   );
 }
 
-function note(words: BigInt64Array, at: number, marks: readonly Mark[]): void {
-  for (const { address, value, peer } of marks) {
-    words[at++] = address;
-    words[at++] = value;
-    words[at++] = BigInt(peer);
-  }
+/** Write a mark, or that there is none, into a kernel's argument. */
+export function note(words: BigInt64Array, at: number, mark: Mark | null): void {
+  words[at] = mark?.address ?? 0n;
+  words[at + 1] = mark?.value ?? 0n;
+  words[at + 2] = BigInt(mark?.peer ?? 0);
 }

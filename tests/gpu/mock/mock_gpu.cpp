@@ -392,6 +392,7 @@ extern "C" { Index threadIdx, blockIdx, gridDim, blockDim; void (*mock_sync)(); 
 #define __syncwarp() mock_sync()
 #define __threadfence_system() __sync_synchronize()
 #define __nanosleep(t) usleep(1)
+#define atomicAdd(address, value) __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST)
 #define __trap() __builtin_trap()
 extern "C" { int usleep(unsigned); long clock(); }
 #define clock64() clock()
@@ -422,7 +423,7 @@ static std::string tiles_of(const std::string& text) {
     text.substr(0, text.find("typedef")) + part("typedef unsigned int u32;", "// ---- barriers") + emulation;
 }
 
-static const char* COMPILER = "g++ -std=c++17 -O1 -w -ffp-contract=off -Wl,-Bsymbolic -shared -fPIC -o ";
+static const char* COMPILER = "g++ -std=c++17 -O1 -w -ffp-contract=off -fno-gnu-unique -Wl,-Bsymbolic -shared -fPIC -o ";
 // Where the library of a source is kept for all tests, below MOCK_KERNELS: it has the name of what it is made from, by two
 // hashes (FNV-1a). Empty without.
 static std::string kept_library(const std::string& text) {
@@ -455,7 +456,8 @@ API int nvrtcCompileProgram(Source* program, int, void*) {
   for (std::sregex_iterator i(program->text.begin(), program->text.end(), kernel), end; i != end; ++i) {
     std::string name = (*i)[1], type = (*i)[2];
     std::string body = (*i).suffix().str().substr(0, (*i).suffix().str().find("__global__"));
-    if (body.find("__syncthreads") != std::string::npos || body.find("__syncwarp") != std::string::npos) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
+    auto has = [&](const char* word) { return body.find(word) != std::string::npos; };
+    if (has("__syncthreads") || has("__syncwarp") || has(" across(")) code += "extern \"C\" { int barriers_in_" + name + " = 1; }\n";
     code += "extern \"C\" { unsigned long bytes_of_" + name + " = sizeof(" + type + "); }\n";
     code += "extern \"C\" void launch_" + name + "(const void* words) { " + name + "(*(const " + type + "*)words); }\n";
   }

@@ -93,14 +93,17 @@ Deno.test("a route leads from the operand to the result, and transforms each axi
 
 Deno.test("the way of steps through memory: no step reads what it overwrites, and the operand stays unless in place", () => {
   fc.assert(
-    fc.property(problems, fc.boolean(), (problem, inplace) => {
+    fc.property(problems, fc.boolean(), fc.boolean(), (problem, inplace, movesWhileMade) => {
       for (const { steps } of findRoutes(problem)) {
-        const locations = locationsOf(steps, inplace);
+        const locations = locationsOf(steps, inplace, movesWhileMade);
         assertEquals(locations.length, steps.length + 1);
         assertEquals(locations[0], "operand");
         const memory = (i: number) => inplace && locations[i] === "result" ? "operand" : locations[i];
         for (const [i, step] of steps.entries()) {
           if (memory(i) === memory(i + 1)) assert(worksInPlace(step), "it works in place");
+          if (movesWhileMade && step.kind === "move" && locations[i - 1] === "operand" && i < steps.length - 1) {
+            assert(memory(i + 1) !== "operand", "what arrives leaves the operand alone");
+          }
           if (!inplace && i >= 0) assert(locations[i + 1] !== "operand", "the operand is not written to");
           // A value in the operand's own memory has the operand's own shape.
           if (locations[i + 1] === "operand") assert(steps.slice(0, i + 1).every(worksInPlace));

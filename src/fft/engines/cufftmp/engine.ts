@@ -11,25 +11,28 @@ import type { FFTEngine, FFTPlace } from "../engine.ts";
 import { algorithmsOf, CUFFTMP_ALGORITHMS, isBetweenSlabs, refusalOf } from "./layout.ts";
 import { CufftMpPlan, cufftMpVersion } from "./plan.ts";
 
-/** Up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the operand's distribution. */
+/**
+ * In symmetric memory, up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the
+ * operand's distribution: beyond it moves more.
+ */
 const MOST_BYTES_BACK = 2 ** 24;
 
 /** Beyond, complex numbers of three dimensions take engine cufft less time between slabs in symmetric memory, too. */
-const MOST_BYTES_IN_PLACE = 2 ** 27;
+const MOST_BYTES_BETWEEN = 2 ** 27;
 
 /**
- * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took 0.5 to 0.95 and 0.4 to
- * 0.9 of that one's time on two H200s. Where it copies, between slabs, it took longer, at 32^3 as at 512^3, but for one size or
- * other in some runs; to the same distribution and back it moves more (bench/results/gpu_transforms_h200.json).
+ * In symmetric memory it copies nothing, and between boxes engine cufft takes longer ways: there it took 0.75 to 1 and 0.5 to
+ * 0.95 of that one's time on two H200s. Where it copies, between slabs, it took longer, at 32^3 as at 512^3
+ * (bench/results/gpu_transforms_h200.json).
  */
 function leads(problem: FFTProblem, place: FFTPlace): boolean {
   const { type, from, to, operand, result } = problem;
   if (from.size === 1 || refusalOf(problem) !== null) return false;
   const bytes = sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize;
-  if (inShape(from, result)?.coincidesWith(to)) return bytes <= MOST_BYTES_BACK;
+  if (inShape(from, result)?.coincidesWith(to)) return place === "symmetric" && bytes <= MOST_BYTES_BACK;
   if (!isBetweenSlabs(problem)) return true;
-  const isLargeCube = type === "c2c" && operand.length === 3 && bytes > MOST_BYTES_IN_PLACE;
-  return place === "symmetric" && !isLargeCube;
+  const isCube = operand.length === 3 && (type === "r2c" || type === "c2c" && bytes > MOST_BYTES_BETWEEN);
+  return place === "symmetric" && !isCube;
 }
 
 /** The engine of cuFFTMp. */

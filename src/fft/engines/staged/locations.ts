@@ -17,15 +17,21 @@ export function worksInPlace(step: RouteStep): boolean {
 /**
  * Where the elements are before the first step and after each one. The result's memory is the operand's if `inplace`; if
  * the elements are not in it in the end, they have to be copied there. The operand is written to only then.
+ *
+ * With `movesWhileMade` what a first transform makes of the operand is brought elsewhere, so that parts of it can arrive while
+ * others are still to be made of the operand: that takes another buffer.
  */
-export function locationsOf(steps: readonly RouteStep[], inplace: boolean): Location[] {
+export function locationsOf(steps: readonly RouteStep[], inplace: boolean, movesWhileMade = false): Location[] {
   const locations: Location[] = ["operand"];
   for (const [i, step] of steps.entries()) {
     const here = locations[i];
     const canStay = worksInPlace(step);
     const isShared = inplace && here === "operand";
-    const othersStay = steps.slice(i + 1).every(worksInPlace);
-    if (here === "result" || othersStay && (canStay || !isShared)) locations.push("result");
+    const others = steps.slice(i + 1);
+    const isApart = movesWhileMade && inplace && step.kind === "move" && locations[i - 1] === "operand" &&
+      others.length > 0;
+    const canFinish = others.every(worksInPlace) && !isApart;
+    if (here === "result" || canFinish && (canStay || !isShared)) locations.push("result");
     else if (canStay && (isShared || here !== "operand")) locations.push(here);
     else locations.push(here === 0 ? 1 : 0);
   }

@@ -145,7 +145,7 @@ export class StagedPlan implements FFTEnginePlan {
     this.#itemSizes = moving.map(({ source }) => dtypeInfo(source).itemSize);
     // No collector knows of what libraries plan.
     freeUnlessAgreed(this);
-    this.#locations = locationsOf(this.#route.steps, inplace);
+    this.#locations = locationsOf(this.#route.steps, inplace, this.#mayLand);
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
     const most = runtime.stream === null ? MOST_KEPT_BYTES.host : effort === "estimate" ? 0 : MOST_KEPT_BYTES.gpu;

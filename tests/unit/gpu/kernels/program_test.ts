@@ -10,6 +10,8 @@ import { elementwiseSource, type Nest, reductionSource } from "../../../../src/a
 import { apply, compile as compileExpression, operand } from "../../../../src/array/elementwise/expression.ts";
 import { dtypeInfo } from "../../../../src/dtype/dtype.ts";
 import { kernelSources } from "../../../../src/gpu/kernels/array_kernels.ts";
+import { copyKernelSources } from "../../../../src/gpu/kernels/copy_kernels.ts";
+import { exchangeKernelSource } from "../../../../src/gpu/kernels/exchange_kernel.ts";
 import { fftKernelSources } from "../../../../src/gpu/kernels/fft_kernels.ts";
 import { flagKernelSource } from "../../../../src/gpu/kernels/flag_kernels.ts";
 import { sumSource } from "../../../../src/gpu/kernels/sum_kernels.ts";
@@ -43,6 +45,8 @@ const reason = ignore ? " (skipped: no NVRTC)" : "";
 for (
   const [name, source] of Object.entries({
     ...kernelSources,
+    ...copyKernelSources,
+    exchange: exchangeKernelSource,
     ...Object.fromEntries(
       Object.entries(fftKernelSources).map(([precision, source]) => [`transforms of ${precision}`, source]),
     ),
