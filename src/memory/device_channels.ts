@@ -38,8 +38,9 @@ const CYCLES_PER_SECOND = 2e9;
 /** The marks that one rank raises in another's memory, in a cache line each. */
 const MARK_BYTES = 128;
 const MARKS = { passed: 0, taken: 1, ready: 2, written: 3, begun: 4 } as const;
-/** After its marks come 8 bytes in which this rank's kernels count what they do for a peer, or for themselves. */
-const COUNTER = 5;
+/** After its marks come words in which this rank's kernels count what they do for a peer, or for all together. */
+const COUNTERS = { leaving: 0, coming: 8, turns: 16, ended: 24 } as const;
+const COUNTERS_LINE = 5;
 const LINES_OF_PEER = 6;
 
 /** What the marks say: pieces passed, pieces taken; arrays ready to be written, arrays written; parts that are about to leave. */
@@ -141,11 +142,9 @@ export class DeviceChannels {
     return this.#mark(this.rank, peer, kind, value);
   }
 
-  /**
-   * 8 bytes for each rank, this one too, in which kernels count, and 8 more behind them: 0 between kernels.
-   */
-  counterFor(peer: number): bigint {
-    return this.#line(this.rank, peer, COUNTER);
+  /** 8 bytes in which kernels of this rank count, for another one or for itself: 0 between kernels. */
+  counter(kind: keyof typeof COUNTERS, peer: number = this.rank): bigint {
+    return this.#line(this.rank, peer, COUNTERS_LINE) + BigInt(COUNTERS[kind]);
   }
 
   /** How long kernels wait for other ranks. */

@@ -36,6 +36,18 @@ mockTest("parts that move between three mock GPUs, in step with each other", asy
   assertEquals([code, output.match(/ok \| 1 passed/g)?.length], [0, 3], output);
 }, "none");
 
+mockTest("little goes at once between three mock GPUs, and between six by two kernels each", async (environment) => {
+  const path = fileURLToPath(new URL("../gpu/redistribution_test.ts", import.meta.url));
+  for (const ranks of [3, 6]) {
+    const args = ["test", "-A", "--no-check", "--filter", "little goes at once", path];
+    const { code, output } = await runJob(mpi, ranks, args, {
+      seconds: 240,
+      environment: { ...environment, MOCK_GPUS: String(ranks) },
+    });
+    assertEquals([code, output.match(/ok \| 2 passed/g)?.length], [0, ranks], output);
+  }
+}, "none");
+
 mockTest("more ranks than GPUs are refused, with what to do", async (environment) => {
   const script = fileURLToPath(new URL("../faults/fixtures/alone.ts", import.meta.url));
   const run = (ranks: number, extra: Record<string, string> = {}) =>

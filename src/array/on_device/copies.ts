@@ -126,8 +126,8 @@ function inWords({ count, itemSize, axes, from, to, isAcross }: Laid, stream: St
   };
 }
 
-/** No elements at all. */
-const NOTHING: CopyWords = { words: [0n, 0n, 0n, 0n], way: "along", unitBytes: MOST_UNIT, blocks: 1 };
+/** No elements at all, of so many bytes. */
+const nothing = (unitBytes: number): CopyWords => ({ words: [0n, 0n, 0n, 0n], way: "along", unitBytes, blocks: 1 });
 
 /** Copies that one kernel makes. */
 export interface KernelCopies {
@@ -145,7 +145,7 @@ export function layOutCopies(
   const all = given.map(({ source, target, runs }) =>
     runs.some((list) => lengthOf(list) === 0) ? null : layOut(source, target, runs)
   );
-  const inUnits = (most: number) => all.map((laid) => laid === null ? NOTHING : inWords(laid, stream, most));
+  const inUnits = (most: number) => all.map((laid) => laid === null ? nothing(most) : inWords(laid, stream, most));
   const unit = Math.min(...inUnits(MOST_UNIT).map(({ unitBytes }) => unitBytes));
   return { copies: inUnits(unit), tables: given.flatMap(({ runs }) => prepareRuns(runs, stream)) };
 }

@@ -31,19 +31,31 @@ export interface Ready {
   readonly tables: readonly DeviceBuffer[];
 }
 
-/** An exchange of blocks, by the marks that each of them needs this time. */
-function prepareLanes(channels: DeviceChannels, main: Stream, blocks: readonly Block[]) {
-  const { copies, tables } = layOutCopies(blocks, main);
-  const lanes = blocks.map(({ peer }, i) => ({ copy: copies[i], counter: channels.counterFor(peer) }));
-  const exchange = prepareExchange(main.device, lanes, channels.counterFor(channels.rank) + 8n);
-  const peers = blocks.map(({ peer }) => peer).filter((peer) => peer !== channels.rank);
+/**
+ * An exchange of blocks, by the marks that each of them needs this time. Those that come here through slots may wait for what
+ * leaves other ranks by the same exchange.
+ */
+function prepareLanes(
+  channels: DeviceChannels,
+  main: Stream,
+  leaving: readonly Block[],
+  coming: readonly Block[] = [],
+) {
+  const { copies, tables } = layOutCopies([...leaving, ...coming], main);
+  const counters = [
+    ...leaving.map(({ peer }) => channels.counter("leaving", peer)),
+    ...coming.map(({ peer }) => channels.counter("coming", peer)),
+  ];
+  const lanes = copies.map((copy, i) => ({ copy, counter: counters[i] }));
+  const exchange = prepareExchange(main.device, lanes, leaving.length, {
+    turns: channels.counter("turns"),
+    ended: channels.counter("ended"),
+  });
+  const others = [...leaving, ...coming].map(({ peer }) => peer).filter((peer) => peer !== channels.rank);
+  const peers = [...new Set(others)].sort((a, b) => a - b);
   const label = `exchange with rank${peers.length === 1 ? "" : "s"} ${peers.join(", ")}`;
-  const put = (turns: readonly LaneTurn[], raised: readonly Mark[], awaited: readonly Mark[]) =>
-    recordSpan(
-      main,
-      { kind: "copy", label },
-      () => exchange(main, turns, { raised, awaited }, channels.patience),
-    );
+  const put = (turns: readonly LaneTurn[], raised: readonly Mark[] = [], awaited: readonly Mark[] = []) =>
+    recordSpan(main, { kind: "copy", label }, () => exchange(main, turns, { raised, awaited }, channels.patience));
   return { put, tables };
 }
 
@@ -57,9 +69,6 @@ export function preparePassing(
   leaving: readonly Block[],
   coming: readonly Block[],
 ): Ready {
-  const [leave, take] = [leaving, coming].map((blocks) =>
-    blocks.length === 0 ? null : prepareLanes(channels, main, blocks)
-  );
   const send = ({ peer }: Block): LaneTurn => {
     if (peer === channels.rank) return STAYS;
     const piece = channels.next("passed", peer);
@@ -80,12 +89,17 @@ export function preparePassing(
       targetShift: 0n,
     };
   };
+  if (leaving.length + coming.length <= MOST_LANES) {
+    const { put, tables } = prepareLanes(channels, main, leaving, coming);
+    return { move: () => put([...leaving.map(send), ...coming.map(receive)]), tables };
+  }
+  const [leave, take] = [leaving, coming].map((blocks) => prepareLanes(channels, main, blocks));
   return {
     move() {
-      leave?.put(leaving.map(send), [], []);
-      take?.put(coming.map(receive), [], []);
+      leave.put(leaving.map(send));
+      take.put(coming.map(receive));
     },
-    tables: [leave, take].flatMap((lanes) => lanes?.tables ?? []),
+    tables: [...leave.tables, ...take.tables],
   };
 }
 

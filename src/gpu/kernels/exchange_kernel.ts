@@ -10,7 +10,7 @@ import { COPY_WAYS, copyFunctions, type CopyWords, MOST_AXES } from "./copy_kern
 import { type Mark, MARK_WORDS, type MeetingLimit, note, waiting } from "./meeting_kernel.ts";
 import { Program, type Words } from "./program.ts";
 
-/** How many copies one launch makes at most: one for each of 8 ranks fits into what a kernel can be given, and what stays. */
+/** How many copies one launch makes at most: more do not fit into what a kernel can be given. */
 export const MOST_LANES = 9;
 
 /** How many marks are raised first, and awaited in the end. */
@@ -23,36 +23,44 @@ const SOURCE = `
 ${waiting}
 struct Lane { Copy copy; i64 way, counter; Mark raised, awaited; };
 struct Exchange {
-  i64 lanes, counter, raises, waits, cycles, failure;
+  i64 first, firstBlocks, rest, restBlocks, turns, ended, raises, waits, cycles, failure;
   Mark raised[${MOST_MARKS}], awaited[${MOST_MARKS}];
   Lane lane[${MOST_LANES}];
 };
 
-// Whether this thread's block is the last of so many that come here.
-__device__ bool is_last(i64 counter, i64 blocks) {
-  if (atomicAdd((unsigned long long*)counter, 1ULL) + 1 < (unsigned long long)blocks) return false;
-  *(volatile i64*)counter = 0;
-  return true;
+// The how many-th of so many this is that come here.
+__device__ i64 arrive(i64 counter, i64 count) {
+  if (count == 1) return 0;
+  i64 before = atomicAdd((unsigned long long*)counter, 1ULL);
+  if (before + 1 == count) *(volatile i64*)counter = 0;
+  return before;
 }
 
-// Blocks take turns at the lanes. Who waits keeps nobody from coming: blocks that have no room yet only begin later, and what
-// they wait for is raised by kernels that came before, or by the first block.
+// Blocks take turns at the lanes, those of the first ones before all others. Who waits keeps nobody from coming: the first
+// lanes wait for kernels that came before, or the first block of others; the rest for the first lanes, also of other ranks,
+// all of which somebody has taken by then.
 extern "C" __global__ void exchange(const Exchange p) {
-  const Lane& lane = p.lane[blockIdx.x % p.lanes];
-  i64 block = blockIdx.x / p.lanes, blocks = gridDim.x / p.lanes;
+  __shared__ i64 turn;
   if (threadIdx.x == 0) {
-    if (blockIdx.x == 0) raise_all(p.raised, p.raises);
-    if (lane.awaited.address) await_all(&lane.awaited, 1, p.cycles, p.failure);
+    turn = p.rest ? arrive(p.turns, gridDim.x) : blockIdx.x;
+    if (turn == 0) raise_all(p.raised, p.raises);
   }
+  __syncthreads();
+  bool isFirst = turn < p.first * p.firstBlocks;
+  i64 index = isFirst ? turn : turn - p.first * p.firstBlocks, lanes = isFirst ? p.first : p.rest;
+  const Lane& lane = p.lane[index % lanes + (isFirst ? 0 : p.first)];
+  i64 block = index / lanes, blocks = isFirst ? p.firstBlocks : p.restBlocks;
+  if (threadIdx.x == 0 && lane.awaited.address) await_all(&lane.awaited, 1, p.cycles, p.failure);
   __syncthreads();
   if (lane.way == ${COPY_WAYS.across}) across(lane.copy, block, blocks);
   else if (lane.way == ${COPY_WAYS.rows}) by_rows(lane.copy, block, blocks);
   else along(lane.copy, block, blocks);
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x != 0 || !is_last(lane.counter, blocks)) return;
+  if (threadIdx.x != 0 || arrive(lane.counter, blocks) + 1 < blocks) return;
   if (lane.raised.address) raise_all(&lane.raised, 1);
-  if (p.waits && is_last(p.counter, p.lanes)) await_all(p.awaited, p.waits, p.cycles, p.failure);
+  lanes = p.first + p.rest;
+  if (p.waits && arrive(p.ended, lanes) + 1 == lanes) await_all(p.awaited, p.waits, p.cycles, p.failure);
 }
 `;
 
@@ -94,7 +102,7 @@ export interface ExchangeMarks {
 
 const COPY_WORDS = 4 + 4 * MOST_AXES;
 const LANE_WORDS = COPY_WORDS + 2 + 2 * MARK_WORDS;
-const HEAD_WORDS = 6;
+const HEAD_WORDS = 10;
 const FIRST_LANE = HEAD_WORDS + 2 * MOST_MARKS * MARK_WORDS;
 
 /** Put an exchange on a stream: of each lane what it does this time. */
@@ -105,11 +113,30 @@ export type Exchange = (
   limit: MeetingLimit,
 ) => void;
 
+/** Memory as that in which a lane counts its blocks. */
+export interface ExchangeCounters {
+  /** For blocks that have begun. */
+  readonly turns: bigint;
+  /** For lanes that have ended. */
+  readonly ended: bigint;
+}
+
+/** How many blocks each of some lanes gets. */
+function blocksOf(lanes: readonly ExchangeLane[]): number {
+  const wanted = Math.max(1, ...lanes.map(({ copy }) => copy.blocks));
+  return Math.max(1, Math.min(wanted, Math.floor(MOST_BLOCKS / lanes.length)));
+}
+
 /**
- * Have an exchange of at most {@linkcode MOST_LANES} lanes ready, all in units of the same size. In `counter`, 8 bytes as
- * those of a lane, lanes are counted.
+ * Have an exchange of at most {@linkcode MOST_LANES} lanes ready, all in units of the same size. Others than the `first` ones
+ * may wait for what these do, here and on other ranks.
  */
-export function prepareExchange(device: Device, lanes: readonly ExchangeLane[], counter: bigint): Exchange {
+export function prepareExchange(
+  device: Device,
+  lanes: readonly ExchangeLane[],
+  first: number,
+  { turns, ended }: ExchangeCounters,
+): Exchange {
   const all = lanes.flatMap(({ copy, counter }): Words => [
     ...copy.words,
     ...new Array<bigint>(COPY_WORDS - copy.words.length).fill(0n),
@@ -117,19 +144,23 @@ export function prepareExchange(device: Device, lanes: readonly ExchangeLane[], 
     counter,
     ...new Array<bigint>(2 * MARK_WORDS).fill(0n),
   ]);
-  const rest = new Array<bigint>(FIRST_LANE - 2 + (MOST_LANES - lanes.length) * LANE_WORDS).fill(0n);
-  const head = [BigInt(lanes.length), counter, ...rest.splice(0, FIRST_LANE - 2)];
-  const wanted = Math.max(...lanes.map(({ copy }) => copy.blocks));
-  const blocks = Math.max(1, Math.min(wanted, Math.floor(MOST_BLOCKS / lanes.length))) * lanes.length;
+  const zeros = (count: number) => new Array<bigint>(count).fill(0n);
+  const groups = [lanes.slice(0, first), lanes.slice(first)].map((group) => [group.length, blocksOf(group)] as const);
+  const head = [...groups.flat().map(BigInt), turns, ended];
+  const blocks = groups.reduce((sum, [lanes, blocks]) => sum + lanes * blocks, 0);
   const program = programOf(lanes[0].copy.unitBytes);
-  const launch = program.prepare("exchange", device, blocks, [...head, ...all, ...rest]);
-  const { words } = launch;
+  const { words, put } = program.prepare("exchange", device, blocks, [
+    ...head,
+    ...zeros(FIRST_LANE - head.length),
+    ...all,
+    ...zeros((MOST_LANES - lanes.length) * LANE_WORDS),
+  ]);
   const starts = lanes.map(({ copy }) => [copy.words[0], copy.words[1]] as const);
   return (stream, turns, { raised, awaited }, { cycles, failure }) => {
-    words[2] = BigInt(raised.length);
-    words[3] = BigInt(awaited.length);
-    words[4] = cycles;
-    words[5] = failure;
+    words[6] = BigInt(raised.length);
+    words[7] = BigInt(awaited.length);
+    words[8] = cycles;
+    words[9] = failure;
     raised.forEach((mark, i) => note(words, HEAD_WORDS + i * MARK_WORDS, mark));
     awaited.forEach((mark, i) => note(words, HEAD_WORDS + (MOST_MARKS + i) * MARK_WORDS, mark));
     turns.forEach((turn, i) => {
@@ -139,6 +170,6 @@ export function prepareExchange(device: Device, lanes: readonly ExchangeLane[], 
       note(words, at + COPY_WORDS + 2, turn.raised);
       note(words, at + COPY_WORDS + 2 + MARK_WORDS, turn.awaited);
     });
-    launch.put(stream);
+    put(stream);
   };
 }
