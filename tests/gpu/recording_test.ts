@@ -38,7 +38,8 @@ interface TraceEvent {
 
 gpuTest("a recording tells what GPUs compute, copy and wait for, on which stream", (runtime) => {
   const { size } = runtime;
-  const extent = isMock(runtime) ? 32 * size : 2048 * size;
+  // So much that it does not move at once.
+  const extent = isMock(runtime) ? 32 * size : 4096 * size;
   using held = new DisposableStack();
   const random = (dtype: DType, distribution: Distribution) =>
     held.use(DistributedArray.random(runtime, [extent, extent], distribution, { dtype }));
