@@ -53,7 +53,8 @@ function prepareLanes(
   });
   const others = [...leaving, ...coming].map(({ peer }) => peer).filter((peer) => peer !== channels.rank);
   const peers = [...new Set(others)].sort((a, b) => a - b);
-  const label = `exchange with rank${peers.length === 1 ? "" : "s"} ${peers.join(", ")}`;
+  const ranks = `rank${peers.length === 1 ? "" : "s"} ${peers.join(", ")}`;
+  const label = peers.length === 0 ? "what stays" : `exchange with ${ranks}`;
   const put = (turns: readonly LaneTurn[], raised: readonly Mark[] = [], awaited: readonly Mark[] = []) =>
     recordSpan(main, { kind: "copy", label }, () => exchange(main, turns, { raised, awaited }, channels.patience));
   return { put, tables };

@@ -17,7 +17,7 @@ export const MOST_LANES = 9;
 const MOST_MARKS = MOST_LANES - 1;
 
 /** As many blocks fill a link; more would only take the place of other work while they wait. */
-const MOST_BLOCKS = 528;
+const BLOCKS_OF_A_LINK = 528;
 
 const SOURCE = `
 ${waiting}
@@ -124,7 +124,7 @@ export interface ExchangeCounters {
 /** How many blocks each of some lanes gets. */
 function blocksOf(lanes: readonly ExchangeLane[]): number {
   const wanted = Math.max(1, ...lanes.map(({ copy }) => copy.blocks));
-  return Math.max(1, Math.min(wanted, Math.floor(MOST_BLOCKS / lanes.length)));
+  return Math.max(1, Math.min(wanted, Math.floor(BLOCKS_OF_A_LINK / lanes.length)));
 }
 
 /**

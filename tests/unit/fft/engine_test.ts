@@ -57,6 +57,7 @@ Deno.test("cuFFTMp leads where it was measured to be the faster", () => {
   assertEquals(leads(large, "symmetric"), false);
   assertEquals(leads(problem([256, 256, 256], Slab.X, Slab.Y), "symmetric"), true);
   assertEquals(leads(problem([8192, 8192], Slab.X, Slab.Y), "symmetric"), true);
+  assertEquals(leads(problem([1024, 1024], Slab.X, Slab.Y), "symmetric"), false);
   assertEquals(leads(problem([512, 512, 512], Slab.X, Slab.Y, 2, "r2c"), "symmetric"), false);
   assertEquals(leads(problem([512, 512, 512], Slab.Y, Slab.X, 2, "c2r"), "symmetric"), true);
   assertEquals(leads(problem([512, 512, 512], Slab.Z, Slab.X), "symmetric"), true);

@@ -13,9 +13,9 @@ import { CufftMpPlan, cufftMpVersion } from "./plan.ts";
 
 /**
  * In symmetric memory, up to so many bytes of the whole operand it is the faster one, too, where the result goes back to the
- * operand's distribution: beyond it moves more.
+ * operand's distribution: beyond it moves more. Of two dimensions between slabs so few take engine cufft less time.
  */
-const MOST_BYTES_BACK = 2 ** 24;
+const LITTLE = 2 ** 24;
 
 /** Beyond, complex numbers of three dimensions take engine cufft less time between slabs in symmetric memory, too. */
 const MOST_BYTES_BETWEEN = 2 ** 27;
@@ -29,10 +29,12 @@ function leads(problem: FFTProblem, place: FFTPlace): boolean {
   const { type, from, to, operand, result } = problem;
   if (from.size === 1 || refusalOf(problem) !== null) return false;
   const bytes = sizeOfShape(operand) * dtypeInfo(dtypesOf(problem).operand).itemSize;
-  if (inShape(from, result)?.coincidesWith(to)) return place === "symmetric" && bytes <= MOST_BYTES_BACK;
+  if (inShape(from, result)?.coincidesWith(to)) return place === "symmetric" && bytes <= LITTLE;
   if (!isBetweenSlabs(problem)) return true;
-  const isCube = operand.length === 3 && (type === "r2c" || type === "c2c" && bytes > MOST_BYTES_BETWEEN);
-  return place === "symmetric" && !isCube;
+  const isFaster = operand.length === 3
+    ? type !== "r2c" && (type === "c2r" || bytes <= MOST_BYTES_BETWEEN)
+    : bytes > LITTLE;
+  return place === "symmetric" && isFaster;
 }
 
 /** The engine of cuFFTMp. */
