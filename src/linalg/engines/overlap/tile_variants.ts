@@ -101,7 +101,6 @@ function usualGather(extents: Extents): string {
   // A part of one wave at most: the next wave would begin when all of the next part is here.
   const isShort = tiles <= CLUSTERS * size;
   if (isFew || isSmall(extents)) return isShort ? `narrow${pieces}` : "narrow";
-  if (n / size >= 12_288) return "roomy";
   const between = shapeBetween(extents);
   // Waves that are all full leave no time to wait for a part.
   if (between !== null && between.gain >= LEAST_GAIN) return between.name + pieces;
