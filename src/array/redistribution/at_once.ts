@@ -39,7 +39,8 @@ function prepareLanes(
   channels: DeviceChannels,
   main: Stream,
   leaving: readonly Block[],
-  coming: readonly Block[] = [],
+  coming: readonly Block[],
+  writers: readonly number[] = [],
 ) {
   const { copies, tables } = layOutCopies([...leaving, ...coming], main);
   const counters = [
@@ -51,7 +52,9 @@ function prepareLanes(
     turns: channels.counter("turns"),
     ended: channels.counter("ended"),
   });
-  const others = [...leaving, ...coming].map(({ peer }) => peer).filter((peer) => peer !== channels.rank);
+  const others = [...leaving, ...coming].map(({ peer }) => peer).concat(writers).filter((peer) =>
+    peer !== channels.rank
+  );
   const peers = [...new Set(others)].sort((a, b) => a - b);
   const ranks = `rank${peers.length === 1 ? "" : "s"} ${peers.join(", ")}`;
   const label = peers.length === 0 ? "what stays" : `exchange with ${ranks}`;
@@ -94,7 +97,7 @@ export function preparePassing(
     const { put, tables } = prepareLanes(channels, main, leaving, coming);
     return { move: () => put([...leaving.map(send), ...coming.map(receive)]), tables };
   }
-  const [leave, take] = [leaving, coming].map((blocks) => prepareLanes(channels, main, blocks));
+  const [leave, take] = [leaving, coming].map((blocks) => prepareLanes(channels, main, blocks, []));
   return {
     move() {
       leave.put(leaving.map(send));
@@ -111,7 +114,7 @@ export function prepareWriting(
   leaving: readonly Block[],
   writers: readonly number[],
 ): Ready {
-  const { put, tables } = prepareLanes(channels, main, leaving);
+  const { put, tables } = prepareLanes(channels, main, leaving, [], writers);
   const write = ({ peer }: Block): LaneTurn => {
     if (peer === channels.rank) return STAYS;
     const time = channels.next("written", peer);

@@ -109,7 +109,8 @@ export function passBeside({ channels, main, sends, receives, stays, making }: E
   }
   tell();
   if (making !== null) makeUpTo(making.parts - 1);
-  for (const stream of [away, arrivals]) main.wait(stream);
+  // What comes next may raise the marks of these notices further.
+  for (const stream of [away, arrivals, notices]) main.wait(stream);
 }
 
 /**

@@ -30,7 +30,7 @@ const PIECES = 4;
 const LEAST_BYTES = 2 ** 24;
 
 /**
- * Parts of fewer bytes are moved at once, by kernels that wait for other ranks themselves: on two H200s from slabs to slabs of
+ * Parts of fewer bytes, if they fit a slot, are moved at once, by kernels that wait for other ranks themselves: on two H200s from slabs to slabs of
  * a 4096^2 matrix of float32 in 85 us in place of 190 to 250, of 5792^2 in 150 in place of 160 to 270.
  */
 const SMALL_BYTES = 2 ** 27;
@@ -104,7 +104,7 @@ export class PeerExecutor {
       last.streams.every((stream, i) => stream === streams[i]);
     // Ranks that did not agree have freed what they had allocated.
     if (isKnown && making === null && last.tables.every(({ isFreed }) => !isFreed)) return last.move;
-    const ready = this.#isAtOnce(channels, source, making)
+    const ready = this.#isAtOnce(channels, source, isDirect, making)
       ? this.#atOnce(channels, source, target, order, isDirect)
       : this.#beside(channels, source, target, order, isDirect, making, using);
     for (const table of ready.tables) this.#tables.add(table);
@@ -118,7 +118,7 @@ export class PeerExecutor {
     const [from, to] = [source, target].map((laid): DeviceArray => (
       { ...laid, shape: [], buffer: memoryAt(0n, 0, this.#stream) }
     ));
-    const { tables } = this.#isAtOnce(channels, from, null)
+    const { tables } = this.#isAtOnce(channels, from, false, null)
       ? this.#atOnce(channels, from, to, order, false)
       : this.#beside(channels, from, to, order, false, null, null);
     for (const table of tables) this.#tables.add(table);
@@ -132,9 +132,15 @@ export class PeerExecutor {
   }
 
   /** Whether one kernel does all of it at a time: the same on all ranks. */
-  #isAtOnce({ size, slotBytes }: DeviceChannels, source: Pick<DeviceArray, "dtype">, making: Making | null): boolean {
-    const fits = this.#plan.largestPart * dtypeInfo(source.dtype).itemSize <= slotBytes && size <= MOST_RANKS_AT_ONCE;
-    return making === null && fits && this.#isSmall(source);
+  #isAtOnce(
+    { size, slotBytes }: DeviceChannels,
+    { dtype }: DeviceArray,
+    isDirect: boolean,
+    making: Making | null,
+  ): boolean {
+    const bytes = this.#plan.largestPart * dtypeInfo(dtype).itemSize;
+    const fits = bytes < this.#sizes.smallBytes && (isDirect || bytes <= slotBytes);
+    return making === null && fits && size <= MOST_RANKS_AT_ONCE;
   }
 
   #atOnce(
@@ -173,7 +179,7 @@ export class PeerExecutor {
     making: Making | null,
     using: Using | null,
   ): Ready {
-    const within = this.#within(source, making);
+    const within = this.#within(making);
     const stays = this.#partsOf(this.#plan.stays, making, null).map((part) => this.#copy(source, target, part, within));
     const [sends, receives] = isDirect && target instanceof SymmetricArray
       ? this.#direct(source, target, making, using)
@@ -200,14 +206,9 @@ export class PeerExecutor {
     return { buffer, dtype, shape, strides: stridesOf(shape, order), offset: 0 };
   }
 
-  /** Whether streams that wait for each other would take longer than the copies that then go beside each other. */
-  #isSmall({ dtype }: Pick<DeviceArray, "dtype">): boolean {
-    return this.#plan.largestPart * dtypeInfo(dtype).itemSize < this.#sizes.smallBytes;
-  }
-
-  /** How copies within this GPU's memory are made: beside those between GPUs, unless these are short, or wait for other work. */
-  #within(source: Pick<DeviceArray, "dtype">, making: Making | null): { mostBlocks?: number } {
-    return making !== null || this.#isSmall(source) ? {} : { mostBlocks: BLOCKS_BESIDE };
+  /** How copies within this GPU's memory are made: beside those between GPUs, unless these wait for other work. */
+  #within(making: Making | null): { mostBlocks?: number } {
+    return making !== null ? {} : { mostBlocks: BLOCKS_BESIDE };
   }
 
   #copy(
@@ -237,7 +238,7 @@ export class PeerExecutor {
   ): [Lane[], Lane[]] {
     const { dtype } = source;
     const { rank, sends, receives } = this.#plan;
-    const within = this.#within(source, making);
+    const within = this.#within(making);
     const slots = (sender: number, receiver: number, piece: Transfer) =>
       this.#slots(channels, sender, receiver, piece, dtype, order);
     const lane = (transfer: Transfer, packed: "source" | "target", copy: (piece: Transfer) => DeviceCopy): Lane => {

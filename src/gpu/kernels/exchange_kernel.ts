@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { CudaDeviceAttribute } from "../../../ffi/cuda/runtime.ts";
 import type { Device } from "../device.ts";
 import type { Stream } from "../stream.ts";
 import { COPY_WAYS, copyFunctions, type CopyWords, MOST_AXES } from "./copy_kernels.ts";
@@ -16,8 +17,8 @@ export const MOST_LANES = 9;
 /** How many marks are raised first, and awaited in the end. */
 const MOST_MARKS = MOST_LANES - 1;
 
-/** As many blocks fill a link; more would only take the place of other work while they wait. */
-const BLOCKS_OF_A_LINK = 528;
+/** On each multiprocessor: enough to fill a link, and few enough to leave half of it to other work while they wait. */
+const MOST_BLOCKS_OF_EACH = 2;
 
 const SOURCE = `
 ${waiting}
@@ -36,13 +37,13 @@ __device__ i64 arrive(i64 counter, i64 count) {
   return before;
 }
 
-// Blocks take turns at the lanes, those of the first ones before all others. Who waits keeps nobody from coming: the first
-// lanes wait for kernels that came before, or the first block of others; the rest for the first lanes, also of other ranks,
-// all of which somebody has taken by then.
+// Blocks take turns at the lanes in the order in which they begin, those of the first lanes before all others. Who waits keeps
+// nobody from coming: the first lanes wait for kernels that came before, or the first block of others; the rest for the first
+// lanes, also of other ranks, all of which somebody has taken by then.
 extern "C" __global__ void exchange(const Exchange p) {
   __shared__ i64 turn;
   if (threadIdx.x == 0) {
-    turn = p.rest ? arrive(p.turns, gridDim.x) : blockIdx.x;
+    turn = arrive(p.turns, gridDim.x);
     if (turn == 0) raise_all(p.raised, p.raises);
   }
   __syncthreads();
@@ -121,10 +122,10 @@ export interface ExchangeCounters {
   readonly ended: bigint;
 }
 
-/** How many blocks each of some lanes gets. */
-function blocksOf(lanes: readonly ExchangeLane[]): number {
+/** How many blocks each of some lanes gets, which together are not more than `most`. */
+function blocksOf(lanes: readonly ExchangeLane[], most: number): number {
   const wanted = Math.max(1, ...lanes.map(({ copy }) => copy.blocks));
-  return Math.max(1, Math.min(wanted, Math.floor(BLOCKS_OF_A_LINK / lanes.length)));
+  return Math.max(1, Math.min(wanted, Math.floor(most / lanes.length)));
 }
 
 /**
@@ -145,7 +146,10 @@ export function prepareExchange(
     ...new Array<bigint>(2 * MARK_WORDS).fill(0n),
   ]);
   const zeros = (count: number) => new Array<bigint>(count).fill(0n);
-  const groups = [lanes.slice(0, first), lanes.slice(first)].map((group) => [group.length, blocksOf(group)] as const);
+  const most = MOST_BLOCKS_OF_EACH * device.attribute(CudaDeviceAttribute.MultiProcessorCount);
+  const groups = [lanes.slice(0, first), lanes.slice(first)].map((group) =>
+    [group.length, blocksOf(group, most)] as const
+  );
   const head = [...groups.flat().map(BigInt), turns, ended];
   const blocks = groups.reduce((sum, [lanes, blocks]) => sum + lanes * blocks, 0);
   const program = programOf(lanes[0].copy.unitBytes);

@@ -1,6 +1,6 @@
 /**
- * Where the elements lie between the steps of a transform: as few buffers as possible, and no copy that a step could do
- * without.
+ * Where the elements lie between the steps of a transform: as few buffers as its speed permits, and no copy that a step could
+ * do without.
  *
  * @module
  */

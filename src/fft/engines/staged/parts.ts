@@ -123,7 +123,7 @@ function inOneCall(
 }
 
 /** In how many parts so many bytes of each rank are transformed while others move. */
-function partsOnGpus(bytes: number, size: number): number {
+export function partsOnGpus(bytes: number, size: number): number {
   const most = Math.min(cutting.parts, Math.floor(bytes / cutting.leastBytes));
   return size === 2 ? most : Math.min(most, Math.max(2, Math.floor(bytes / cutting.leastBytesInTurn)));
 }

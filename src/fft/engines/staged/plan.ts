@@ -18,7 +18,7 @@ import { type DType, dtypeInfo, type TypedArray } from "../../../dtype/dtype.ts"
 import { ConfigurationError } from "../../../errors.ts";
 import { refuseCapture } from "../../../gpu/graph.ts";
 import { copyOnDevice } from "../../../memory/copy.ts";
-import type { DeviceMemory } from "../../../memory/device_buffer.ts";
+import { DeviceBuffer, type DeviceMemory } from "../../../memory/device_buffer.ts";
 import { allocateForPlan } from "../../../memory/symmetric_memory.ts";
 import { freeUnlessAgreed } from "../../../runtime/agreement.ts";
 import type { Runtime } from "../../../runtime/runtime.ts";
@@ -38,6 +38,7 @@ import {
   findCutOfUse,
   partAlong,
   partsOf,
+  partsOnGpus,
   type StepsInPlace,
 } from "./parts.ts";
 import { type Apart, apartAt, spreading } from "./spreading.ts";
@@ -97,7 +98,8 @@ export class StagedPlan implements FFTEnginePlan {
   readonly #transformer: Transformer;
   readonly #operations: readonly Operation[];
   readonly #locations: readonly Location[];
-  readonly #buffers: readonly (TypedArray | DeviceMemory)[];
+  /** Null if what would lie there has other memory. */
+  readonly #buffers: (TypedArray | DeviceMemory | null)[];
   readonly #views = new Map<string, LocalArray>();
   /** The steps whose elements lie further apart. */
   readonly #spreads = new Set<number>();
@@ -145,7 +147,13 @@ export class StagedPlan implements FFTEnginePlan {
     this.#itemSizes = moving.map(({ source }) => dtypeInfo(source).itemSize);
     // No collector knows of what libraries plan.
     freeUnlessAgreed(this);
-    this.#locations = locationsOf(this.#route.steps, inplace, this.#mayLand);
+    const [first] = this.#operations;
+    const bytesMade = byteLengthOf(first.step.to.globalShape!, first.target) / runtime.size;
+    this.#locations = locationsOf(
+      this.#route.steps,
+      inplace,
+      this.#mayLand && partsOnGpus(bytesMade, runtime.size) > 1,
+    );
     const { step, target } = this.#operations.at(-1)!;
     const bytes = byteLengthOf(step.to.globalShape!, target) / runtime.size;
     const most = runtime.stream === null ? MOST_KEPT_BYTES.host : effort === "estimate" ? 0 : MOST_KEPT_BYTES.gpu;
@@ -173,7 +181,7 @@ export class StagedPlan implements FFTEnginePlan {
       variant,
       library,
       workspaceBytes: [...this.#buffers, ...this.#landed, ...Object.values(this.#keptResults)].reduce(
-        (sum, { byteLength }) => sum + byteLength,
+        (sum, buffer) => sum + (buffer?.byteLength ?? 0),
         held + workspaceBytes + (this.#scaled?.byteLength ?? 0),
       ),
       bytesMoved: bytes.reduce((sum, n) => sum + n, 0),
@@ -346,7 +354,8 @@ export class StagedPlan implements FFTEnginePlan {
   }
 
   /**
-   * Memory for what is moved part by part and then transformed, into which the other ranks write straight. Collective.
+   * Memory for what is moved part by part and then transformed, into which the other ranks write straight; buffers that
+   * nothing lies in then are freed. Collective.
    */
   #makeLandings(): Map<number, SymmetricArray> {
     const landings = new Map<number, SymmetricArray>();
@@ -366,6 +375,12 @@ export class StagedPlan implements FFTEnginePlan {
         );
       }
     }
+    for (const [at, buffer] of this.#buffers.entries()) {
+      const isUsed = this.#operations.some((_, i) => this.#locations[i + 1] === at && !landings.has(i + 1));
+      if (isUsed || !(buffer instanceof DeviceBuffer)) continue;
+      buffer.free();
+      this.#buffers[at] = null;
+    }
     return landings;
   }
 
@@ -378,7 +393,7 @@ export class StagedPlan implements FFTEnginePlan {
       const apart = this.#apart(i);
       if (apart === null || transforms === undefined) continue;
       const [dense, padded] = [stridesOf(apart.shape, this.#order), apart.strides].map((strides) => {
-        const data = this.#buffers[this.#locations[i] as number];
+        const data = this.#buffers[this.#locations[i] as number]!;
         const view = new LocalArray({ data, dtype, shape: apart.shape, strides });
         const tried = partAlong(view, apart.across, 0, apart.enough);
         return { view, run: transforms[direction].prepare(tried, tried), shortest: Infinity };
@@ -572,7 +587,7 @@ export class StagedPlan implements FFTEnginePlan {
     const key = viewKey(value, shape, isTransposed);
     const known = this.#views.get(key);
     if (known) return known;
-    const data = this.#buffers[this.#locations[value] as number];
+    const data = this.#buffers[this.#locations[value] as number]!;
     const order = isTransposed ? "F" : this.#order;
     const view = new LocalArray({ data, dtype, shape, strides: stridesOf(shape, order) });
     this.#views.set(key, view);
