@@ -27,8 +27,9 @@ export interface FFTPlanOptions {
    * How long planning may take: `measure` and `patient` try out how to transform, where the library does (FFTW does, up to
    * eight times, of which the fastest is taken; MKL and cuFFT have one way), and on CPUs whether to copy what is transformed
    * to the caches first: some seconds for large arrays, the first time, of `patient` minutes; on GPUs they make memory that
-   * parts go straight to. cuFFTMp plans in one way, whatever it says; so do CPUs where the result is replicated, so
-   * that ranks with as many threads have the same bits. `measure` for class FFT, `estimate` for functions, if left out.
+   * parts go straight to; what is made of real numbers in place has as much before it moves. cuFFTMp plans in one way,
+   * whatever it says; so do CPUs where the result is replicated, so that ranks with as many threads have the same bits.
+   * `measure` for class FFT, `estimate` for functions, if left out.
    */
   effort?: FFTEffort;
 }

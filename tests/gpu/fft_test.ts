@@ -1,6 +1,7 @@
 /** Transforms on GPUs, beside those of the cluster tests: streams, memory, parts that move while others are transformed. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import {
+  allocateOperand,
   ConfigurationError,
   DistributedArray,
   FFT,
@@ -90,6 +91,26 @@ gpuTest("100 rounds of planning and executing leave memory where it was", (runti
   stream.synchronize();
   assertEquals(pool.usedBytes, before);
 });
+
+gpuTest("transforms in place keep memory for what lies between their steps, and no other", (runtime) => {
+  const usual = { ...cutting };
+  using _ = { [Symbol.dispose]: () => void Object.assign(cutting, usual) };
+  cutting.leastBytes = isMock(runtime) ? 2 ** 10 : 2 ** 18;
+  const extent = isMock(runtime) ? 32 : 128;
+  const shape = [extent, extent, extent];
+  // Of real numbers what is made of the operand, and what arrives; of complex ones what arrives alone.
+  for (const [dtype, columns, arrays] of [["float32", extent / 2 + 1, 2], ["complex64", extent, 1]] as const) {
+    const options = { dtype, resultDistribution: Slab.Y };
+    using field = allocateOperand(runtime, shape, Slab.X, options);
+    using transform = new FFT(field, { distribution: Slab.Y, inplace: true, engine: "cufft" });
+    transform.plan();
+    transform.execute();
+    assertStringIncludes(transform.explain(), "while others are transformed");
+    const bytes = extent * Math.ceil(extent / runtime.size) * columns * 8;
+    const { workspaceBytes } = transform.algorithm;
+    assert(workspaceBytes >= arrays * bytes && workspaceBytes < 1.1 * arrays * bytes, `${dtype}: ${workspaceBytes}`);
+  }
+}, { ranks: [2] });
 
 gpuTest("parts that move while others are transformed: of large arrays, in both orders, uneven", (runtime) => {
   const usual = { ...cutting };

@@ -1,6 +1,6 @@
 /**
- * Moving much between GPUs of one machine: piece by piece, on streams of what leaves, of what arrives, and of what tells how far
- * it is.
+ * Moving much between GPUs of one machine: piece by piece, on streams of what leaves, of what arrives, and of what tells how
+ * far it is.
  *
  * @module
  */
