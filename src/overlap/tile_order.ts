@@ -62,6 +62,11 @@ export interface TileVariant {
    * is here: that matters where there are hardly more tiles than clusters.
    */
   readonly pieces?: number;
+  /**
+   * For a gathered factor: whether the kernel's blocks push this rank's part, in no more than {@linkcode MOST_PUSHED_PIECES}
+   * pieces. Left out, copy engines do: they begin later, and each piece takes the host some microseconds.
+   */
+  readonly blocksPush?: boolean;
   /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */
   readonly isExchange?: boolean;
   /** Bytes that a thread sends at a time: fewer keep the link from stalling the loads of A and B. */
@@ -111,6 +116,9 @@ export interface Rectangle {
   /** How many tiles it has. */
   readonly tiles: number;
 }
+
+/** For so many pieces there are flags of their own. */
+export const MOST_PUSHED_PIECES = 8;
 
 /** So many a list of tiles can tell apart. */
 export const MOST_RECTANGLES = 16;
@@ -363,9 +371,16 @@ export function sentPanels(problem: TileProblem, variant: TileVariant): SentPane
   return isRankByRank(variant.lead) ? panels : panels.toSorted((one, other) => one.index - other.index);
 }
 
-/** The pieces along k in which parts of a gathered factor travel: each a number of the kernel's steps, the last perhaps fewer. */
-export function gatheredPieces(problem: TileProblem, { pieces = 1 }: TileVariant): Part[] {
+/**
+ * The pieces along k in which parts of a gathered factor travel: each a number of the kernel's steps, the last perhaps fewer.
+ *
+ * @throws {RangeError} if blocks of the kernel cannot push so many.
+ */
+export function gatheredPieces(problem: TileProblem, { pieces = 1, blocksPush }: TileVariant): Part[] {
   const { kind, k } = problem;
+  if (blocksPush && pieces > MOST_PUSHED_PIECES) {
+    throw new RangeError(`Blocks push a part in up to ${MOST_PUSHED_PIECES} pieces, not in ${pieces}.`);
+  }
   const step = stepElements(problem);
   const length = step * Math.ceil(Math.ceil(k / step) / (kind === "gather" ? pieces : 1));
   return Array.from({ length: Math.ceil(k / length) }, (_, i) => ({

@@ -49,20 +49,12 @@ for (const [name, shape] of shapes) {
           checkTileProduct(runtime, { ...given, kind, m: isRowMajorA ? 523 : 40 * size, n: 392, k: 200 });
           checkTileProduct(runtime, { ...given, kind, split: "columns", m: 200, n: 48 * size, k: 136 });
         }
-        const inPieces = { ...given, kind: "gather", variant: { shape, pieces: 3 } } as const;
-        checkTileProduct(runtime, {
-          ...inPieces,
-          m: isRowMajorA ? 523 : 40 * ranksPerGpu * runtime.size,
-          n: 392,
-          k: 300,
-        });
-        checkTileProduct(runtime, {
-          ...inPieces,
-          split: "columns",
-          m: 200,
-          n: 48 * ranksPerGpu * runtime.size,
-          k: 300,
-        });
+        for (const blocksPush of [false, ...shape.columns <= 128 ? [true] : []]) {
+          const inPieces = { ...given, kind: "gather", variant: { shape, pieces: 3, blocksPush }, k: 300 } as const;
+          const many = 48 * ranksPerGpu * runtime.size;
+          checkTileProduct(runtime, { ...inPieces, m: isRowMajorA ? 523 : many, n: 392 });
+          checkTileProduct(runtime, { ...inPieces, split: "columns", m: 200, n: many });
+        }
         const peersFirst = { shape, lead: Infinity };
         const m = isRowMajorA ? 523 : 264 * ranksPerGpu * runtime.size;
         checkTileProduct(runtime, { ...given, kind: "reduce", m, n: 392, k: 200, variant: peersFirst });
@@ -108,6 +100,8 @@ for (const name of ["narrow", "flat"] as const) {
           }
           const columns = { ...between, split: "columns", m: 200, n: 48 * ranksPerGpu * size } as const;
           checkTileProduct(runtime, { ...columns, kind: "gather", k: 700, variant: { shape, pieces: 2 } });
+          const blocksPush = { shape, pieces: 8, blocksPush: true };
+          checkTileProduct(runtime, { ...columns, kind: "gather", k: 1100, variant: blocksPush });
           checkTileProduct(runtime, { ...columns, kind: "reduce" });
           checkTileProduct(runtime, { ...between, kind: "reduce", variant: { shape, panels: 2 } });
           checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3 } });
@@ -158,9 +152,12 @@ clusterTest("results that copy engines push to all ranks, between 2 to 8 ranks",
   }
 });
 
-clusterTest("panels in a graph that is repeated, between runs apart", options, (runtime) => {
+clusterTest("panels and pushed parts in a graph that is repeated, between runs apart", options, (runtime) => {
   const { wide, narrow } = TILE_SHAPES;
   for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
+    const variant = { shape: narrow, pieces: 3, blocksPush: true };
+    const pushed = { ...base, kind: "gather", variant, ranksPerGpu, runs: 100, isCaptured: true, delay: 50 } as const;
+    checkTileProduct(runtime, { ...pushed, m: 300, n: 264, k: 200 });
     for (const [shape, panels] of [[wide, 1], [narrow, 3]] as const) {
       const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 50, k: 72, runs: 100, isCaptured: true };
       checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
@@ -178,6 +175,7 @@ clusterTest("panels in a graph that is repeated, between runs apart", options, (
 const many: readonly (Pick<TileCase, "kind" | "variant"> & { readonly m?: number })[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
   { kind: "gather", variant: { shape: TILE_SHAPES.narrow, pieces: 2 } },
+  { kind: "gather", variant: { shape: TILE_SHAPES.narrow, pieces: 3, blocksPush: true } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.roomy } },
   { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
@@ -195,6 +193,8 @@ for (const { kind, variant, m = 301 } of many) {
       ? " in panels and rectangles"
       : variant.panels
       ? " in panels"
+      : variant.blocksPush
+      ? " in pieces that blocks push"
       : variant.pieces
       ? " in pieces"
       : ""

@@ -80,8 +80,8 @@ Deno.test({
     const names = compiled.stdout.trim().split("\n");
     // All of them have three epilogs.
     const isAll = Deno.env.get("DISTMATH_CASES") === "all";
-    const [wide, narrow, between] = isAll ? [24, 36, 24 * SHAPES_BETWEEN.length] : [4, 2, 2 * 2];
-    assertEquals(names.length, Object.keys(TILE_SHAPES).length * wide + narrow + between);
+    const [wide, narrow, between, pushed] = isAll ? [24, 36, 24 * SHAPES_BETWEEN.length, 6] : [4, 2, 2 * 2, 2];
+    assertEquals(names.length, Object.keys(TILE_SHAPES).length * wide + narrow + between + pushed);
     for (const name of names) {
       const dump = async (option: string) => {
         const { code, stdout, stderr } = await finish(

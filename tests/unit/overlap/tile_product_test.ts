@@ -85,6 +85,10 @@ Deno.test("pieces of a gathered factor are whole steps of the kernel, and all of
   assertEquals(piecesOf(50, 4), "0..50");
   assertEquals(piecesOf(1000, 2, { narrow }), "0..512 512..1000");
   assertEquals(piecesOf(256, 2, { kind: "reduce" }), "0..256");
+  const pushed = (pieces: number) => () =>
+    gatheredPieces(problem, { shape: TILE_SHAPES.narrow, pieces, blocksPush: true });
+  assertEquals(pushed(8)().length, 4);
+  assertStringIncludes(assertThrows(pushed(9), RangeError).message, "in up to 8 pieces, not in 9");
 });
 
 Deno.test("what tile kernels have is not refused", () => {

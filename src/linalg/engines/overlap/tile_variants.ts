@@ -42,6 +42,8 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   // Parts of a factor in pieces along k: the first one is there sooner, which matters where a part has few waves of tiles.
   ", in 2 pieces": { pieces: 2 },
   ", in 4 pieces": { pieces: 4 },
+  // What is little the kernel's own blocks push: copy engines take longer to begin than to go on.
+  ", in 4 pieces, blocks push": { pieces: 4, blocksPush: true },
   ", exchange": { isExchange: true },
 };
 
@@ -189,6 +191,7 @@ export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents
     ? ["narrow", "wide", "flat", "flat, exchange", "narrow, exchange"]
     : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", m <= 512 ? "flat" : "roomy, hybrid in 4 panels"];
   if (kind === "all_reduce" && arePushesLarge(extents)) candidates.push("wide, hybrid both ways");
+  if (kind === "gather" && isSmall(extents)) candidates.push("narrow, in 4 pieces, blocks push");
   const between = kind === "gather" && m > 512 ? shapeBetween(extents) : null;
   if (between !== null) candidates.push(between.name);
   return [...new Set([usualVariant(kind, extents), ...candidates])];

@@ -74,6 +74,8 @@ export interface TileConfiguration extends TileShape, FactorTypes, CompiledEpilo
   readonly isRowMajorA: boolean;
   /** Whether B lies with its rows in sequence (k x n in C order), or with its columns. */
   readonly isRowMajorB: boolean;
+  /** Whether its blocks push this rank's part of a gathered operand. */
+  readonly blocksPush?: boolean;
 }
 
 /** The shapes in use: each was the best one somewhere. */

@@ -50,9 +50,9 @@ export class TileKernel {
   /** The kernel of a configuration, one a process. */
   static of(configuration: TileConfiguration): TileKernel {
     const { columns, stages, slots, cluster, dtype, narrow = [], isRowMajorA, isRowMajorB } = configuration;
-    const { hasBias = false, activation = "none" } = configuration;
-    const key = [columns, stages, slots, cluster, dtype, isRowMajorA, isRowMajorB, hasBias, activation, ...narrow]
-      .join();
+    const { hasBias = false, activation = "none", blocksPush = false } = configuration;
+    const sizes = [columns, stages, slots, cluster];
+    const key = [...sizes, dtype, isRowMajorA, isRowMajorB, hasBias, activation, blocksPush, ...narrow].join();
     const found = this.#kernels.get(key) ?? new TileKernel(configuration);
     this.#kernels.set(key, found);
     return found;

@@ -43,11 +43,20 @@ export interface TileOperands {
 /** What the kernel of a product is compiled for. */
 export function configurationOf(
   problem: TileProblem,
-  { shape }: TileVariant,
+  { shape, blocksPush = false }: TileVariant,
   epilog: CompiledEpilog = {},
 ): TileConfiguration {
-  const { dtype, narrow, isRowMajorA, isRowMajorB } = problem;
-  return { ...shape, dtype, ...narrow && { narrow }, isRowMajorA, isRowMajorB, ...epilog };
+  const { kind, dtype, narrow, isRowMajorA, isRowMajorB } = problem;
+  const pushes = kind === "gather" && blocksPush;
+  return {
+    ...shape,
+    dtype,
+    ...narrow && { narrow },
+    isRowMajorA,
+    isRowMajorB,
+    ...pushes && { blocksPush },
+    ...epilog,
+  };
 }
 
 /**

@@ -27,7 +27,7 @@ export const STAMPED_RUNS = 64;
 /** `Parameters` of the kernel's source; what is an array there begins here. */
 export const TILE_PARAMETERS = {
   name: "Parameters",
-  size: 3968,
+  size: 4032,
   fields: {
     a: [0, 1024],
     b: [1024, 1024],
@@ -72,6 +72,13 @@ export const TILE_PARAMETERS = {
     pieceSteps: [3932, "u32"],
     marks: [3936, "u64"],
     results: [3944, "u64"],
+    pushed: [3952, "u64"],
+    shares: [3960, "u64"],
+    pushedRows: [3968, "u32"],
+    pushedUnits: [3972, "u32"],
+    pieceRows: [3976, "u32"],
+    pieceUnits: [3980, "u32"],
+    pitch: [3984, "u32"],
   },
 } as const satisfies StructLayout;
 
@@ -101,6 +108,24 @@ export interface TileEpilog {
 /** What a kernel has to be compiled with for an epilog. */
 export function compiledEpilog({ bias, activation = "none" }: TileEpilog): CompiledEpilog {
   return { hasBias: bias !== undefined, activation };
+}
+
+/** A part of a gathered operand that blocks push; extents are in units of 16 bytes. */
+export interface PushedPart {
+  /** Where it lies. */
+  readonly address: bigint;
+  /** Where the shares are counted that blocks took of it. */
+  readonly shares: bigint;
+  /** How many rows it has, of whatever lies in sequence. */
+  readonly rows: number;
+  /** Units of a row. */
+  readonly units: number;
+  /** By how many rows a piece begins after the one before; 0 if each has all rows. */
+  readonly pieceRows: number;
+  /** By how many units a piece begins after the one before; 0 if each has whole rows. */
+  readonly pieceUnits: number;
+  /** Units from a row to the next. */
+  readonly pitch: number;
 }
 
 /** What a kernel is told. */
@@ -141,6 +166,8 @@ export interface TileArguments {
   readonly results: bigint;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
+  /** This rank's part of it, if blocks push it to where partial sums would go; else null. */
+  readonly pushed: PushedPart | null;
   /** What is added to the result: a matrix, what D holds, or nothing. */
   readonly c: Operand | "in D" | null;
   /** The row and column of the whole product where this rank's D begins, and so do C and the bias. */
@@ -216,6 +243,13 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
     results: given.results,
+    pushed: given.pushed?.address ?? 0n,
+    shares: given.pushed?.shares ?? 0n,
+    pushedRows: given.pushed?.rows ?? 0,
+    pushedUnits: given.pushed?.units ?? 0,
+    pieceRows: given.pushed?.pieceRows ?? 0,
+    pieceUnits: given.pushed?.pieceUnits ?? 0,
+    pitch: given.pushed?.pitch ?? 0,
   });
   const write = (
     field: "a" | "b" | "c" | "d",

@@ -46,7 +46,15 @@ import {
 import { TileKernel } from "./kernel.ts";
 import { configurationOf, type DeviceMatrix, type TileOperands, tileRefusal } from "./operands.ts";
 import { type Destination, Panels, type ResultPushes } from "./panels.ts";
-import { callSetter, compiledEpilog, type Operand, packArguments, setMarks, TILE_MARKS } from "./parameters.ts";
+import {
+  callSetter,
+  compiledEpilog,
+  type Operand,
+  packArguments,
+  type PushedPart,
+  setMarks,
+  TILE_MARKS,
+} from "./parameters.ts";
 
 /** A launch that is ready. */
 interface Launch {
@@ -170,7 +178,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       ? null
       : new Panels(stream, problem, variant, panel, this.#layout.dataBytes, (peer) => this.#destinationAt(peer));
     this.patience = new Patience(stream, problem.rank, options.patienceSeconds);
-    this.#copies = kind === "gather" ? makePushing(stream.device) : null;
+    this.#copies = kind === "gather" && !variant.blocksPush ? makePushing(stream.device) : null;
   }
 
   /**
@@ -402,6 +410,26 @@ export class TileProduct extends GpuProduct implements Disposable {
     return Array.from({ length: size }, (_, rank) => isUsed && (isOfItself || rank !== self) ? address(rank) : 0n);
   }
 
+  /** This rank's part of the gathered operand, for blocks that push it; null if they do not. */
+  #pushedPart({ a, b }: Pick<TileOperands, "a" | "b">): PushedPart | null {
+    const { kind, split, rank } = this.problem;
+    if (kind !== "gather" || !this.#variant.blocksPush) return null;
+    const { inner, outer } = gatheredPart(this.problem, partsOf(this.problem)[rank]);
+    const unitsOf = (elements: number) => Math.ceil(elements * factorBytes(this.problem) / 16);
+    const isAcross = isSplitInSequence(this.problem);
+    const [{ end }] = this.#pieces;
+    return {
+      address: (split === "rows" ? a : b).address,
+      // Among the words of those that end their stores, which there are none of.
+      shares: this.#peers[rank] + BigInt(FLAG_BYTES),
+      rows: outer,
+      units: unitsOf(inner),
+      pieceRows: isAcross ? end : 0,
+      pieceUnits: isAcross ? 0 : unitsOf(end),
+      pitch: unitsOf(padded(inner, factorBytes(this.problem))),
+    };
+  }
+
   #arguments(
     configuration: TileConfiguration,
     { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog }: TileOperands,
@@ -413,6 +441,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     const targets = this.#targets(d, peersOfD, partsOfD);
     const { isExchange = false } = this.#variant;
     const isSum = this.#isSum;
+    const pushed = this.#pushedPart({ a, b });
     const stores = kind === "all_reduce" && !isExchange;
     return packArguments(configuration, {
       a: this.#operands(a, "rows", parity, partsOfFactor),
@@ -426,8 +455,14 @@ export class TileProduct extends GpuProduct implements Disposable {
       rank,
       panel: panels?.halves ?? 1,
       isPushed: panels !== null,
-      send: this.#byRank((peer) => panels?.dataFor(peer, parity) ?? this.#dataOf(rank, peer, parity), isSum),
-      raise: this.#byRank((peer) => panels ? this.#countersFor(peer) : this.#flagsOf(rank, peer), isSum),
+      send: this.#byRank(
+        (peer) => panels?.dataFor(peer, parity) ?? this.#dataOf(rank, peer, parity),
+        isSum || pushed !== null,
+      ),
+      raise: this.#byRank(
+        (peer) => pushed ? this.#wordOf(rank, peer, 0) : panels ? this.#countersFor(peer) : this.#flagsOf(rank, peer),
+        isSum || pushed !== null,
+      ),
       arrive: this.#byRank((peer) => this.#dataOf(peer, rank, parity), isSum),
       expect: this.#byRank((peer) => this.#flagsOf(peer, rank), isSum),
       finish: this.#byRank((peer) => this.#wordOf(rank, peer, 1), stores),
@@ -435,6 +470,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       finishCount: arePushed ? 1 : 2 * this.blocks,
       results: arePushed ? this.#peers[rank] + BigInt(this.#layout.results) : 0n,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
+      pushed,
       error: this.patience.notes.error,
       report: this.patience.notes.report,
       bias: epilog?.bias,

@@ -3,7 +3,7 @@
  *
  * A block has a group of 128 threads that moves data and two groups that multiply. One thread loads A and B, as many
  * steps ahead as there are stages; two threads, one for each multiplying group, see to the chunks of 64 x 64 elements in
- * which a tile leaves. What is done with a tile stands in the list of tiles: which flag to wait for before it is loaded,
+ * which a tile leaves; a warp may push this rank's part of a gathered operand to the others. What is done with a tile stands in the list of tiles: which flag to wait for before it is loaded,
  * to which ranks the partial sums go, from which ranks partial sums are added, into which matrices the result is stored.
  *
  * Two things keep it fast: the barriers of a cluster's other block are arrived at without `.release.cluster`, and
@@ -82,8 +82,15 @@ struct Parameters {
   u32 pieces, pieceSteps;       // how many pieces along k parts of a gathered factor have, and how many steps each
   u64* marks;                   // by tile of the list: when what its first block does with it begins and ends; or 0
   u64 results;                  // by rectangle of D: counts halves of tiles that are stored, for copy engines; or 0
+  // If blocks push this rank's part of the gathered operand, to where partial sums would go: where it lies, and what counts
+  // the shares that they took of it, of all calls; its rows, and their units of 16 bytes; by how many of each a piece begins
+  // after the one before, if it does; and units from a row to the next.
+  u64 pushed, shares;
+  u32 pushedRows, pushedUnits, pieceRows, pieceUnits, pitch;
 };
 constexpr u32 STAMPS = 64;
+// Shares of a piece, which blocks take one by one; and bytes from the flags of a piece to those of the next.
+constexpr u32 SHARES = 128, PIECE_FLAGS = 32;
 
 // What is marked of a tile: a wait for a part of an operand, its products, a wait for partial sums.
 enum Mark { AWAIT_PART, HAVE_PART, MULTIPLY, MULTIPLIED, AWAIT_SUMS, HAVE_SUMS, MARKS };
@@ -265,7 +272,7 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
   for (u32 position = first; position < p.count; position += stride) {
     uint4 tile = next;
     if (position + stride < p.count) next = p.tiles[position + stride];
-    u32 flag = flag_of(tile), piece = (p.call - 1) * p.pieces;
+    u32 flag = flag_of(tile), piece = 0;
     u32 known = here >> flag & 1 ? loads : 0;  // the loads whose factors are here
     here |= 1u << flag;
     const TensorMap* a = &p.a[part_of_a(tile)];
@@ -274,8 +281,11 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
     for (u32 load = 0; load < loads; load++) {
       if (load == known) {
         if (block == 0 && load == 0) mark(p, position, AWAIT_PART);
+        // Blocks count the shares of each piece, copy engines pieces.
+        const u64 count = p.gathered[flag - 1] + (BLOCKS_PUSH ? piece * PIECE_FLAGS : 0);
         piece++;
-        while (!has_reached(p.gathered[flag - 1], piece) && !patience.ends(p, 1, flag - 1)) {}
+        const u32 least = BLOCKS_PUSH ? p.call * SHARES : (p.call - 1) * p.pieces + piece;
+        while (!has_reached(count, least) && !patience.ends(p, 1, flag - 1)) {}
         fence_global();
         known += p.pieceSteps * LOADS;
         if (block == 0 && load == 0) mark(p, position, HAVE_PART);
@@ -312,6 +322,49 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
   // A kernel behind this one may come as soon as blocks end.
   asm volatile("griddepcontrol.launch_dependents;");
 }
+
+#if BLOCKS_PUSH
+// Push this rank's part of the gathered operand to the others, share by share. Blocks that run take what there is: none
+// waits for another one to run.
+__device__ __forceinline__ void push(const Parameters& p) {
+  const u32 lane = threadIdx.x & 31, all = p.pieces * SHARES;
+  const bool is_over = *(volatile u64*)p.error != 0;
+  for (;;) {
+    u32 share = 0;
+    // Each block asks once more than it gets.
+    if (lane == 0) share = atomicAdd((u32*)p.shares, 1) - (p.call - 1) * (all + gridDim.x);
+    share = __shfl_sync(~0u, share, 0);
+    if (share >= all) return;
+    const u32 piece = share / SHARES, part = share % SHARES;
+    const u32 first_row = piece * p.pieceRows, first_unit = piece * p.pieceUnits;
+    const u32 rows = p.pieceRows != 0 ? min(p.pieceRows, p.pushedRows - first_row) : p.pushedRows;
+    const u32 width = p.pieceUnits != 0 ? min(p.pieceUnits, p.pushedUnits - first_unit) : p.pushedUnits;
+    const u64 units = (u64)rows * width;
+    const u32 end = units * (part + 1) / SHARES;
+    auto offset = [&](u32 unit) {
+      const u32 row = unit / width;
+      return ((u64)(first_row + row) * p.pitch + first_unit + unit - row * width) * 16;
+    };
+    constexpr u32 AT_A_TIME = 4;
+    for (u32 unit = units * part / SHARES + lane; unit < end && !is_over; unit += 32 * AT_A_TIME) {
+      uint4 words[AT_A_TIME];
+#pragma unroll
+      for (u32 i = 0; i < AT_A_TIME; i++) {
+        if (unit + i * 32 < end) words[i] = *(const uint4*)(p.pushed + offset(unit + i * 32));
+      }
+      for (u32 rank = 0; rank < 8; rank++) {
+        if (p.send[rank] == 0) continue;
+#pragma unroll
+        for (u32 i = 0; i < AT_A_TIME; i++) {
+          if (unit + i * 32 < end) *(uint4*)(p.send[rank] + offset(unit + i * 32)) = words[i];
+        }
+      }
+    }
+    __syncwarp();
+    if (lane < 8 && p.send[lane] != 0 && !is_over) flag_count(p.raise[lane] + piece * PIECE_FLAGS);
+  }
+}
+#endif
 
 // The uses of the slots in their order, as both sides of a slot go through them. A tile has up to four phases: its
 // partial sums are sent, chunk by chunk; those of each sender are added, chunk by chunk; then C is; the result is stored.
@@ -734,6 +787,9 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
   if (group == 0) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     u32 warp = threadIdx.x / 32;
+#if BLOCKS_PUSH
+    if (warp == 3) push(p);
+#endif
     if (threadIdx.x % 32 == 0) {
       if (warp == 0) load(p, stages, full, empty, block, first, stride);
       else if (warp < 3) {
@@ -762,7 +818,7 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
  */
 export function tileSource(configuration: TileConfiguration): string {
   checkConfiguration(configuration);
-  const { columns, stages, slots, cluster, dtype, narrow, isRowMajorA, isRowMajorB, hasBias, activation } =
+  const { columns, stages, slots, cluster, dtype, narrow, isRowMajorA, isRowMajorB, hasBias, activation, blocksPush } =
     configuration;
   const macros = {
     COLUMNS: columns,
@@ -779,6 +835,7 @@ export function tileSource(configuration: TileConfiguration): string {
     IS_E5M2_B: Number(narrow?.[1] === "float8_e5m2"),
     IS_ROW_MAJOR_A: Number(isRowMajorA),
     IS_ROW_MAJOR_B: Number(isRowMajorB),
+    BLOCKS_PUSH: Number(blocksPush ?? false),
     HAS_BIAS: Number(hasBias ?? false),
     IS_RELU: Number(activation === "relu"),
     IS_GELU: Number(activation === "gelu"),
