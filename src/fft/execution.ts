@@ -16,7 +16,7 @@ import type { CheckedTransform } from "./checked_transform.ts";
 import type { FFTEngine, FFTEnginePlan, FFTReport, FFTRequest } from "./engines/engine.ts";
 import type { FFTPlanOptions } from "./options.ts";
 import { dtypesOf, FFT_DIRECTIONS, type FFTDirection, type FFTProblem, scaleOf } from "./problem.ts";
-import { inheritRoom } from "./operand_room.ts";
+import { inheritRoom, roomOf } from "./operand_room.ts";
 
 /** Which of its two distributions the operand has: the first one, or that of the results (`c2c` only). */
 export type Side = "from" | "to";
@@ -144,7 +144,7 @@ function resultInPlace({ problem, runtime }: CheckedTransform, array: Distribute
   const shape = to.localShape(runtime.rank);
   const isSame = problem.type === "c2c" && shape.join() === local.shape.join();
   const part = isSame ? local : new LocalArray({
-    ...memoryFor(dtype, local),
+    ...memoryFor(dtype, local, roomOf(array)),
     dtype,
     shape,
     strides: stridesOf(shape, order),
@@ -154,13 +154,17 @@ function resultInPlace({ problem, runtime }: CheckedTransform, array: Distribute
   return result;
 }
 
-/** The memory from an array's first element on, for elements of another type. */
-function memoryFor(dtype: DType, local: LocalArray): Pick<LocalArrayOptions, "data" | "offset" | "memory"> {
+/** The memory from an array's first element on, so many bytes, for elements of another type. */
+function memoryFor(
+  dtype: DType,
+  local: LocalArray,
+  bytes: number,
+): Pick<LocalArrayOptions, "data" | "offset" | "memory"> {
   const start = local.offset * dtypeInfo(local.dtype).itemSize;
   if (!local.isOnDevice) {
-    const { buffer, byteOffset, byteLength } = local.data;
+    const { buffer, byteOffset } = local.data;
     const { array, itemSize, parts } = dtypeInfo(dtype);
-    const data = new array(buffer, byteOffset + start, Math.floor((byteLength - start) / itemSize) * parts);
+    const data = new array(buffer, byteOffset + start, Math.floor(bytes / itemSize) * parts);
     return { data, memory: local.memory };
   }
   return { data: local.buffer, offset: start / dtypeInfo(dtype).itemSize, memory: local.memory };

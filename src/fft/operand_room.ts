@@ -41,7 +41,7 @@ export function isWholeInSymmetric(part: LocalArray): boolean {
 }
 
 /** Bytes from the operand's first element on that belong to it, gaps between its elements included. */
-function roomOf(operand: DistributedArray): number {
+export function roomOf(operand: DistributedArray): number {
   const known = inherited.get(operand);
   if (known !== undefined) return known;
   const { local, isView } = operand;

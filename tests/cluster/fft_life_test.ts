@@ -299,6 +299,22 @@ clusterTest("real numbers there and back, in place in padded rows", (runtime) =>
   assertThrows(() => spectrum.local, StateError, "was freed");
 });
 
+clusterTest("odd numbers of reals there and back in place, in all of the operand's room", (runtime) => {
+  // Of a part of them an odd one is left over where complex numbers take its memory.
+  const cases = [
+    ...[[5, 7], [7, 5], [9, 7]].map((shape) => ({ shape, order: "F", axes: [0, 1] } as const)),
+    ...[[3, 9], [5, 7]].map((shape) => ({ shape, order: "C", axes: [0] } as const)),
+  ];
+  for (const { shape, order, axes } of cases) {
+    const values = DistributedArray.random(runtime, shape, Slab.X, { dtype: "float64", order, seed: 4 });
+    const operand = allocateOperand(runtime, shape, Slab.X, { dtype: "float64", order, axes });
+    operand.local.set(values.local);
+    const back = irfft(rfft(operand, { axes, inplace: true }), { axes, inplace: true, lastAxisParity: "odd" });
+    assert(back.isView);
+    assert(back.redistribute(Slab.X).maxAbsDifference(values) < 1e-13, `${shape}, order ${order}`);
+  }
+});
+
 clusterTest("explain, algorithm and toString tell what runs", (runtime) => {
   const field = complex(runtime, [16, 8], 5);
   using transform = new FFT(field, { norm: "ortho", engine: runtime.stream ? "cufft" : "fftw" });
