@@ -202,7 +202,8 @@ function subjectOf(operation: string, given: Agreeing): Subject {
       return { communicator, checks, isClosed };
     });
     if (communicator instanceof Communicator) {
-      return { communicator, checks, refusal: isClosed ? closed(operation) : null };
+      if (!isClosed) return { communicator, checks, refusal: null };
+      return { ...toldOfClosed({ communicator, checks }), refusal: closed(operation) };
     }
   } catch {
     // Neither null nor a getter that throws is a runtime.
@@ -210,6 +211,14 @@ function subjectOf(operation: string, given: Agreeing): Subject {
   if (current === undefined) throw noCurrentRuntime();
   const { communicator, checks } = current;
   return { communicator, checks, refusal: noRuntime(operation, given) };
+}
+
+/** Who learns that a runtime was closed: the ranks of the current one if they are the same, since others may use that one. */
+function toldOfClosed(given: Pick<Agreeing, "communicator" | "checks">): Pick<Agreeing, "communicator" | "checks"> {
+  if (current === undefined || current.isClosed) return given;
+  const [ranks, others] = [given, current].map(({ communicator }) => communicator.worldRanks);
+  const areSame = ranks.length === others.length && ranks.every((rank) => others.includes(rank));
+  return areSame ? { communicator: current.communicator, checks: current.checks } : given;
 }
 
 function closed(operation: string): StateError {

@@ -13,6 +13,7 @@ import {
   DTypeError,
   dtypeInfo,
   dtypes,
+  initialize,
   LocalArray,
   type Memory,
   type Order,
@@ -215,6 +216,30 @@ clusterTest("Redistribution is planned once and executed often", (runtime) => {
   assertThrowsEverywhere(runtime, () => new Redistribution(a, Slab.Z), DistributionError, "Slab.Z");
 });
 
+clusterTest(
+  "arrays of a runtime that was closed are refused on all ranks, also if one rank alone has one",
+  (runtime) => {
+    const old = make(runtime, [6, 4], Slab.X, "float32", "C", "host");
+    runtime[Symbol.dispose]();
+    // Its ranks in another order: what moves would come from others.
+    using communicator = runtime.communicator.split(0, -runtime.rank)!;
+    using next = initialize({ device: "cpu", communicator });
+    const own = make(next, [6, 4], Slab.X, "float32", "C", "host");
+    const into = make(next, [6, 4], Slab.Y, "float32", "C", "host");
+    for (const target of [Slab.Y, into]) {
+      using plan = new Redistribution(own, target);
+      // On all ranks, and on one.
+      for (const array of [old, next.rank === 0 ? old : own]) {
+        const reset = () => plan.resetOperands({ array });
+        assertThrowsEverywhere(next, reset, StateError, "array belongs to another runtime");
+        const move = () => redistribute(array, target as Slab);
+        assertThrowsEverywhere(next, move, StateError, "the runtime was closed; there is another one since then");
+      }
+      check(plan.execute());
+    }
+  },
+);
+
 clusterTest("a redistributor moves the local parts of any arrays into each other", (runtime) => {
   const { rank, size } = runtime;
   const [from, to] = [Slab.X.bind([6, 5], size), Slab.Y.bind([6, 5], size)];
@@ -376,6 +401,7 @@ clusterTest("Redistribution into a given array: other operands, released ones, o
     assertThrowsEverywhere(runtime, () => plan.resetOperands(options), kind, text);
   throws({}, TypeError, "pass at least one of array, target");
   const turned = make(runtime, [8, 9], Slab.Y, "float32", "C", "host");
+  throws({ target: null }, TypeError, "resetOperands: target must be a DistributedArray, not null");
   throws({ target: turned }, ShapeError, "planned for [9,8] in Slab.Y, not for [8,9] in Slab.Y");
   throws({ target: make(runtime, [9, 8], Slab.Y, "float64", "C", "host") }, DTypeError, "not from float32 to float64");
   plan.releaseOperands();
