@@ -64,7 +64,7 @@ export interface TileVariant {
   readonly pieces?: number;
   /**
    * For a gathered factor: whether the kernel's blocks push this rank's part, in no more than {@linkcode MOST_PUSHED_PIECES}
-   * pieces. Left out, copy engines do: they begin later, and each piece takes the host some microseconds.
+   * pieces. Left out, copy engines do: each piece takes the host some microseconds.
    */
   readonly blocksPush?: boolean;
   /** For sums over all ranks: whether each rank sends all tiles to all others, in place of to one that adds them up. */

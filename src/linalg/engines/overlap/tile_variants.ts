@@ -42,7 +42,7 @@ const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   // Parts of a factor in pieces along k: the first one is there sooner, which matters where a part has few waves of tiles.
   ", in 2 pieces": { pieces: 2 },
   ", in 4 pieces": { pieces: 4 },
-  // What is little the kernel's own blocks push: copy engines take longer to begin than to go on.
+  // The kernel's own blocks push: one launch for the host, in place of a copy and three calls for each piece.
   ", in 4 pieces, blocks push": { pieces: 4, blocksPush: true },
   ", exchange": { isExchange: true },
 };

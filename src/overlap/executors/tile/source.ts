@@ -3,8 +3,9 @@
  *
  * A block has a group of 128 threads that moves data and two groups that multiply. One thread loads A and B, as many
  * steps ahead as there are stages; two threads, one for each multiplying group, see to the chunks of 64 x 64 elements in
- * which a tile leaves; a warp may push this rank's part of a gathered operand to the others. What is done with a tile stands in the list of tiles: which flag to wait for before it is loaded,
- * to which ranks the partial sums go, from which ranks partial sums are added, into which matrices the result is stored.
+ * which a tile leaves; a warp may push this rank's part of a gathered operand to the others. What is done with a tile
+ * stands in the list of tiles: which flag to wait for before it is loaded, to which ranks the partial sums go, from which
+ * ranks partial sums are added, into which matrices the result is stored.
  *
  * Two things keep it fast: the barriers of a cluster's other block are arrived at without `.release.cluster`, and
  * `fence.proxy.async` names shared memory where only that is meant. Either would wait for all stores in flight.
