@@ -1,5 +1,5 @@
 /** Running the command line of the repository as a user does. */
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { slowdown } from "../mpi_installations.ts";
 
@@ -54,11 +54,12 @@ export async function finish(child: Deno.ChildProcess, seconds = 120): Promise<E
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** Wait for a file that a process makes, or for its end. */
-export async function isMade(file: string, process: Promise<unknown>): Promise<void> {
+/** Wait for a file that a process makes, with so many bytes at least, or for its end. */
+export async function isMade(file: string, process: Promise<unknown>, leastBytes = 0): Promise<void> {
   let isOver = false;
   process.then(() => isOver = true);
-  while (!isOver && !existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 50));
+  const size = () => statSync(file, { throwIfNoEntry: false })?.size ?? -1;
+  while (!isOver && size() < leastBytes) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 /** Start a command of `scripts/main.ts`. */
