@@ -57,11 +57,32 @@ static void await(const Parameters& p, u64 flag, u32 value, u32 what, u32 rank) 
   }
 }
 
+// All shares of this rank's part, as its blocks take and push them.
+static void push(const Parameters& p) {
+  u32 each = p.pieces * SHARES + gridDim.x, *taken = (u32*)p.shares;
+  if (*taken != (p.call - 1) * each) __builtin_trap();
+  *taken += each;
+  for (u32 piece = 0; piece < p.pieces && !is_over; piece++) {
+    u32 top = piece * p.pieceRows, left = piece * p.pieceUnits;
+    u32 bottom = p.pieceRows != 0 && top + p.pieceRows < p.pushedRows ? top + p.pieceRows : p.pushedRows;
+    u32 right = p.pieceUnits != 0 && left + p.pieceUnits < p.pushedUnits ? left + p.pieceUnits : p.pushedUnits;
+    for (u32 rank = 0; rank < 8; rank++) {
+      if (p.send[rank] == 0) continue;
+      for (u64 row = top; row < bottom; row++) {
+        u64 at = (row * p.pitch + left) * 16;
+        __builtin_memcpy((char*)p.send[rank] + at, (char*)p.pushed + at, (right - left) * 16);
+      }
+      __atomic_fetch_add((u32*)(p.raise[rank] + piece * PIECE_FLAGS), SHARES, __ATOMIC_RELEASE);
+    }
+  }
+}
+
 extern "C" __global__ void multiply_tiles(const Parameters p) {
   if (blockIdx.x != 0 || threadIdx.x != 0) return;
   static float sum[CLUSTER * 128][COLUMNS];
   is_over = *p.error != 0;
   end_of_patience = now() + p.patience;
+  if (BLOCKS_PUSH) push(p);
   for (u32 position = 0; position < p.count; position++) {
     uint4 tile = p.tiles[position];
     u32 flag = flag_of(tile);
@@ -70,7 +91,10 @@ extern "C" __global__ void multiply_tiles(const Parameters p) {
     };
     if (flag != 0) {
       mark(AWAIT_PART);
-      await(p, p.gathered[flag - 1], p.call * p.pieces, 1, flag - 1);
+      if (!BLOCKS_PUSH) await(p, p.gathered[flag - 1], p.call * p.pieces, 1, flag - 1);
+      for (u32 piece = 0; BLOCKS_PUSH && piece < p.pieces; piece++) {
+        await(p, p.gathered[flag - 1] + piece * PIECE_FLAGS, p.call * SHARES, 1, flag - 1);
+      }
       mark(HAVE_PART);
     }
     mark(MULTIPLY);
