@@ -310,14 +310,14 @@ export class Redistribution<D extends DType = DType> implements Disposable {
   resetOperands(options: RedistributionOperands<D>): void {
     this.#operation.reset("resetOperands", (old) => {
       const given = readOptions("the options of resetOperands", options, OPERAND_KEYS);
-      const { array = old?.array, target = old?.target ?? null } = given;
+      const { array = old?.array, target = old?.target } = given;
       if (Object.keys(given).length === 0) {
         throw new TypeError("resetOperands was given nothing; pass at least one of array, target.");
       }
       if (given.target !== undefined && !this.#hasTarget) {
         throw new TypeError("This redistribution makes new arrays. Make one with a target: new Redistribution(a, b).");
       }
-      if (array === undefined || this.#hasTarget && target === null && given.target === undefined) {
+      if (array === undefined || this.#hasTarget && target === undefined) {
         const missing = array === undefined ? "array" : "target";
         throw new StateError(`resetOperands needs ${missing} too, since the operands were released.`);
       }
@@ -331,9 +331,9 @@ export class Redistribution<D extends DType = DType> implements Disposable {
         checkLike(target, this.distribution);
         checkTarget(array, target);
       }
-      const facts = { array: String(array), target: target && String(target), given: Object.keys(given).sort() };
+      const facts = { array: String(array), target: String(target), given: Object.keys(given).sort() };
       const commit = () => this.#operation.currentPlan?.release();
-      return { operands: { array, target }, facts, commit };
+      return { operands: { array, target: target ?? null }, facts, commit };
     });
   }
 
