@@ -69,16 +69,7 @@ const KINDS = { ag: "gather", rs: "reduce", ar: "all_reduce" } as const;
 
 /** The variants that are tried for a row, by name. */
 function variantsFor(kind: Kind, [m, n, k]: Shape): string[] {
-  if (isNarrow) return variantsWorthMeasuring(KINDS[kind], { m, n, k, size: options.geometry ?? runtime.size }, true);
-  const few = m <= 512 ? ["narrow", "flat"] : m <= 4096 ? ["narrow", "medium"] : ["medium"];
-  if (kind === "ag") {
-    const worth = variantsWorthMeasuring("gather", { m, n, k, size: options.geometry ?? runtime.size });
-    return [...new Set(["wide", "roomy", ...few, ...m <= 512 ? ["narrow, in 4 pieces"] : [], ...worth])];
-  }
-  if (kind === "ar" && m <= 256) return ["flat, exchange", "narrow, exchange", "narrow", "flat"];
-  const pushed = ["wide, hybrid", "wide, hybrid in 4 panels", "roomy, hybrid", "roomy, hybrid in 4 panels"];
-  const bothWays = kind === "ar" ? ["wide, hybrid both ways"] : [];
-  return ["wide", "roomy", ...few, ...pushed, ...bothWays];
+  return variantsWorthMeasuring(KINDS[kind], { m, n, k, size: options.geometry ?? runtime.size }, isNarrow);
 }
 
 /** What one rank multiplies. */

@@ -9,8 +9,6 @@ import type { MemoryLines, Schedule, ScheduleStep } from "./schedule.ts";
 import {
   gatheredPieces,
   panelTiles,
-  pushesResults,
-  rectanglesOf,
   sentPanels,
   spotsByRank,
   type Tile,
@@ -179,18 +177,18 @@ class TileLowering {
     const terms = isSum ? (1n << BigInt(size)) - 1n : 1n;
     const ofRank = kind === "reduce" ? spots[rank] : spots.flat();
     const owned = new Set(ofRank.map((spot) => this.#unit(spot)));
-    const arrivals = Object.fromEntries(all.map((sender) => [`from ${sender}`, isSum ? this.#most : 0]));
+    const arrivals = Object.fromEntries(
+      all.map((sender) => [`from ${sender}`, isSum && !variant.pulls ? this.#most : 0]),
+    );
     const stored = Object.fromEntries(
-      all.map((receiver) => [`for ${receiver}`, this.#panel === null ? 0 : this.#most]),
+      all.map((receiver) => [`for ${receiver}`, this.#panel === null && !variant.pulls ? 0 : this.#most]),
     );
     const goesToAll = kind === "all_reduce" && !variant.isExchange;
-    const pushes = this.#panel === null
-      ? []
-      : [...this.#pushes(this.#panel), ...this.#arePushed ? this.#results() : []];
+    const pushes = this.#panel === null ? [] : this.#pushes(this.#panel);
     const copies = kind === "gather" ? this.#copies() : pushes;
     return {
       lanes: [...this.#lanes(goesToAll), copies],
-      unawaited: this.#panel === null || this.#arePushed ? [] : [this.#run.clusters],
+      unawaited: this.#panel === null ? [] : [this.#run.clusters],
       inputs: kind === "gather" ? this.#pieces.map((piece) => this.#piece("factor", rank, piece)) : [],
       outputs: [...owned].map((unit) => ({ span: this.#span(rank, "result", unit), base: unit, terms })),
       sizes: {
@@ -207,16 +205,11 @@ class TileLowering {
     };
   }
 
-  /** Whether copy engines push results. */
-  get #arePushed(): boolean {
-    return pushesResults(this.#run.problem, this.#run.variant);
-  }
-
   get #others(): number[] {
     return this.#run.orders.map((_, peer) => peer).filter((peer) => peer !== this.#rank);
   }
 
-  /** The flag that a sender's cluster has stored all results; of its first one, that copy engines have pushed them. */
+  /** The flag that a sender's cluster has stored all results. */
   #endFlag(sender: number, cluster: number): number {
     const { clusters, problem: { size } } = this.#run;
     return size + size * this.#most + sender * clusters + cluster;
@@ -226,16 +219,13 @@ class TileLowering {
     const { clusters, orders } = this.#run;
     const rank = this.#rank;
     const peers = this.#others;
-    const counted = this.#arePushed ? 1 : clusters;
     return Array.from({ length: clusters }, (_, first) => {
       const lane = orders[rank].filter((_, i) => i % clusters === first).flatMap((tile) => this.#tile(tile));
       if (!goesToAll) return lane;
-      if (!this.#arePushed) {
-        for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: this.#endFlag(rank, first) });
-      }
+      for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: this.#endFlag(rank, first) });
       if (first > 0) return lane;
       for (const peer of peers) {
-        for (let cluster = 0; cluster < counted; cluster++) {
+        for (let cluster = 0; cluster < clusters; cluster++) {
           lane.push({ kind: "wait", flag: this.#endFlag(peer, cluster) });
         }
       }
@@ -291,34 +281,6 @@ class TileLowering {
     });
   }
 
-  /** Copy engines push the rectangles of this rank's part of the sum, each once all of its tiles are stored. */
-  #results(): Action[] {
-    const { orders, problem, variant } = this.#run;
-    const rank = this.#rank;
-    const own = orders[rank].filter(({ targets }) => targets.length > 0);
-    const rectangles = rectanglesOf(problem, variant, rank);
-    const pushes = rectangles.flatMap((_, index): Action[] => {
-      const tiles = own.filter(({ rectangle }) => rectangle === index);
-      const waits = tiles.map((tile): Action => ({ kind: "wait", flag: this.#resultFlag(tile) }));
-      const puts = tiles.map((tile): Action => {
-        const base = this.#unit(tile);
-        const to = this.#others.map((peer) => this.#span(peer, "result", base));
-        return { kind: "put", to, base, term: 0n, from: [this.#span(rank, "result", base)], needs: [], amount: 0 };
-      });
-      return [...waits, ...puts];
-    });
-    return [
-      ...pushes,
-      ...this.#others.map((peer): Action => ({ kind: "signal", rank: peer, flag: this.#endFlag(rank, 0) })),
-    ];
-  }
-
-  /** The flag that an own tile is stored where its rectangle is copied from. */
-  #resultFlag(tile: Tile): number {
-    const { problem: { size }, clusters } = this.#run;
-    return size + 2 * size * this.#most + size * clusters + this.#unit(tile);
-  }
-
   /** The flag of a sender's tile, or panel, of this number. */
   #flagOf(sender: number, number: number): number {
     return this.#run.problem.size + sender * this.#most + number;
@@ -352,7 +314,7 @@ class TileLowering {
         actions.push({ kind: "signal", rank, flag: this.#storedFlag(receiver, tile.number) });
       }
     } else if (tile.receivers.length > 0) {
-      const to = tile.receivers.map((receiver) => this.#span(receiver, `from ${rank}`, tile.number));
+      const to = tile.receivers.map((receiver) => this.#sent(rank, receiver, tile.number));
       actions.push({ kind: "put", to, base, term: own, from: [], needs, amount: 1 });
       for (const receiver of tile.receivers) actions.push({ kind: "signal", rank: receiver, flag: flagOf(rank) });
     }
@@ -364,13 +326,19 @@ class TileLowering {
       to: (isSum ? tile.targets : [rank]).map((target) => this.#span(target, "result", base)),
       base,
       term: tile.senders.includes(rank) ? 0n : own,
-      from: tile.senders.map((sender) => this.#span(rank, `from ${sender}`, tile.number)),
+      from: tile.senders.map((sender) => this.#sent(sender, rank, tile.number)),
       needs,
       // A tile that was sent to others is multiplied once.
       amount: tile.receivers.length > 0 ? 0 : 1,
     });
-    if (this.#arePushed) actions.push({ kind: "signal", rank, flag: this.#resultFlag(tile) });
     return actions;
+  }
+
+  /** Where a tile from a rank for another one lies. */
+  #sent(sender: number, receiver: number, number: number): Span {
+    return this.#run.variant.pulls
+      ? this.#span(sender, `for ${receiver}`, number)
+      : this.#span(receiver, `from ${sender}`, number);
   }
 
   #unit(spot: { row: number; column: number }): number {

@@ -7,7 +7,7 @@
  * @module
  */
 import { type FactorTypes, stepElements, TILE_ROWS, type TileShape } from "./executors/tile/configuration.ts";
-import { evenParts, lengthOf, others, type Part } from "./partition.ts";
+import { evenParts, others, type Part } from "./partition.ts";
 
 /**
  * What is multiplied, and what the ranks share: `gather`: each rank has a part of A's rows (or B's columns), and makes
@@ -47,16 +47,15 @@ export interface TileVariant {
    */
   readonly lead?: number;
   /**
+   * For sums: whether ranks fetch partial sums from the memory of those that made them. Left out, those that make them
+   * store them at their owner, and wait for the link.
+   */
+  readonly pulls?: boolean;
+  /**
    * For sums: into how many panels the tiles for each other rank are divided, which the kernel stores beside it and copy
    * engines push. Left out, the kernel itself stores each tile at its owner.
    */
   readonly panels?: number;
-  /**
-   * For sums over all ranks, with panels: into how many rectangles each rank's part of D is divided at the most, which copy
-   * engines push to the others, each once it is complete; no more than {@linkcode MOST_RECTANGLES}. Left out, the kernel
-   * stores each result at all ranks.
-   */
-  readonly rectangles?: number;
   /**
    * For a gathered factor: into how many pieces along k each part is divided; 1 when left out. A tile begins when the first
    * is here: that matters where there are hardly more tiles than clusters.
@@ -105,23 +104,10 @@ export interface Tile extends Spot {
   readonly targets: readonly number[];
   /** Its number among the tiles of its receiver, or among those that the rank itself receives for. */
   readonly number: number;
-  /** The rectangle of the rank's part of D that it lies in, if copy engines push these. */
-  readonly rectangle: number;
-}
-
-/** A part of D that copy engines push once all of its tiles are there. */
-export interface Rectangle {
-  /** Where it lies. */
-  readonly region: Region;
-  /** How many tiles it has. */
-  readonly tiles: number;
 }
 
 /** For so many pieces there are flags of their own. */
 export const MOST_PUSHED_PIECES = 8;
-
-/** So many a list of tiles can tell apart. */
-export const MOST_RECTANGLES = 16;
 
 /**
  * The tiles of a region. Clusters that work at the same time read few rows of A and few columns of B, so that these stay
@@ -146,7 +132,6 @@ const PLAIN = {
   senders: [],
   targets: [0],
   number: 0,
-  rectangle: 0,
 } as const;
 
 /** The tiles of a product on one GPU. */
@@ -184,8 +169,6 @@ export interface ReduceOptions {
   readonly partName: "partA" | "partB" | null;
   /** The matrices that an own tile's result is stored into. */
   readonly targets: readonly number[];
-  /** The rectangles of the rank's own part, in the order of its tiles. */
-  readonly rectangles?: readonly Rectangle[];
 }
 
 /**
@@ -199,8 +182,7 @@ export interface ReduceOptions {
 export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, options: ReduceOptions): Tile[] {
   const peers = others(rank, spots.length);
   const senders = peers.toSorted((one, other) => one - other);
-  const { panel, targets, partName, rectangles = [] } = options;
-  const rectangleOf = rectangles.flatMap(({ tiles }, index) => Array<number>(tiles).fill(index));
+  const { panel, targets, partName } = options;
   const part = (owner: number) => partName === null ? {} : { [partName]: owner };
   const most = mostOf(spots);
   const sent = (owner: number, from: number, count: number) =>
@@ -231,7 +213,6 @@ export function reduceOrder(spots: readonly (readonly Spot[])[], rank: number, o
         senders,
         targets,
         number,
-        rectangle: rectangleOf[number] ?? 0,
       })),
     ];
   }).flat();
@@ -280,68 +261,15 @@ export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][
   const { kind, m, n, split, size } = problem;
   const { shape, isExchange } = variant;
   // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
-  const isByTurns = kind === "reduce" && variant.panels === undefined;
+  const isByTurns = kind === "reduce" && variant.panels === undefined && variant.lead === undefined;
   const band = variant.band ?? (isByTurns ? Math.max(2, Math.floor(BAND / size)) : BAND);
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
   const whole = () => spotsOf({ rows, columns }, shape, band);
   if (kind === "plain") return [whole()];
-  if (pushesResults(problem, variant)) {
-    return ownRows(problem, variant).map((rows) => spotsOf({ rows, columns }, shape, band));
-  }
   if (kind === "all_reduce") return isExchange ? Array.from({ length: size }, whole) : dealtSpots(whole(), size);
   return partsOf(problem).map((part) =>
     spotsOf(split === "rows" ? { rows: part, columns } : { rows, columns: part }, shape, band)
   );
-}
-
-/** Whether copy engines push the results of a sum for all. */
-export function pushesResults({ kind }: TileProblem, { isExchange, panels, rectangles }: TileVariant): boolean {
-  return kind === "all_reduce" && !isExchange && panels !== undefined && rectangles !== undefined;
-}
-
-/** The rows of D that each rank adds up of a sum for all, if copy engines push results: whole tiles. */
-function ownRows({ m, size }: TileProblem, { shape }: TileVariant): Part[] {
-  const height = TILE_ROWS * shape.cluster;
-  const row = (tile: number) => Math.min(m, tile * height);
-  return evenParts(Math.ceil(m / height), size).map(({ start, end }) => ({ start: row(start), end: row(end) }));
-}
-
-/**
- * Columns of tiles in a rectangle: copy engines push short rows slowly. With four columns of 256 elements at the end a product
- * took 1 % longer, with five or more less.
- */
-const LEAST_WIDTH = 5;
-
-/**
- * The rectangles of a rank's part of D that copy engines push, in the order in which its tiles complete them: some bands one
- * below the other, or some columns of a band. Each is about half of what is left, since to push it takes less time than to
- * make it: few copies, and little to push at the end. None where the kernel stores results at all ranks.
- */
-export function rectanglesOf(problem: TileProblem, variant: TileVariant, rank: number): Rectangle[] {
-  const { rectangles = 1, shape, band = BAND } = variant;
-  if (!pushesResults(problem, variant)) return [];
-  const step = band * TILE_ROWS * shape.cluster;
-  const found: Rectangle[] = [];
-  const take = (rows: Part, columns: Part) => {
-    const region = { rows, columns };
-    found.push({ region, tiles: spotsOf(region, shape, band).length });
-  };
-  let [rows, columns]: Part[] = [ownRows(problem, variant)[rank], { start: 0, end: problem.n }];
-  if (lengthOf(rows) === 0) return [];
-  while (found.length < Math.min(rectangles, MOST_RECTANGLES) - 1) {
-    const [bands, width] = [lengthOf(rows) / step, Math.ceil(lengthOf(columns) / shape.columns)];
-    if (bands > 1) {
-      const bottom = rows.start + Math.max(1, Math.floor(bands / 2)) * step;
-      take({ start: rows.start, end: bottom }, columns);
-      rows = { start: bottom, end: rows.end };
-    } else if (width >= 2 * LEAST_WIDTH) {
-      const right = columns.start + Math.ceil(width / 2) * shape.columns;
-      take(rows, { start: columns.start, end: right });
-      columns = { start: right, end: columns.end };
-    } else break;
-  }
-  take(rows, columns);
-  return found;
 }
 
 /** How many tiles for one rank make a panel; `null` if each travels by itself. */
@@ -409,9 +337,16 @@ function leadOf(problem: TileProblem, variant: TileVariant, clusters: number): n
   );
 }
 
-/** A rank's list of tiles. */
+/**
+ * A rank's list of tiles.
+ *
+ * @throws {RangeError} if the variant contradicts itself.
+ */
 export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
   const { kind, split, rank, size } = problem;
+  if (variant.pulls && (variant.panels !== undefined || variant.isExchange)) {
+    throw new RangeError("Ranks fetch no panels, nor what an exchange sends.");
+  }
   const spots = spotsByRank(problem, variant);
   const partName = split === "rows" ? "partA" : "partB";
   const whenToSend = () => ({ lead: leadOf(problem, variant, clusters), panel: panelTiles(problem, variant) });
@@ -424,12 +359,37 @@ export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: 
       return reduceOrder(spots, rank, { ...whenToSend(), partName, targets: [rank] });
     case "all_reduce": {
       if (variant.isExchange) return exchangeOrder(spots[rank], rank, size);
-      const rectangles = rectanglesOf(problem, variant, rank);
       const all = Array.from({ length: size }, (_, target) => target);
-      const targets = pushesResults(problem, variant) ? [rank] : all;
-      return reduceOrder(spots, rank, { ...whenToSend(), partName: null, targets, rectangles });
+      return reduceOrder(spots, rank, { ...whenToSend(), partName: null, targets: all });
     }
   }
+}
+
+/**
+ * Whether clusters wait only for tiles that clusters of the same number, or of a smaller one, make on other ranks before. Then
+ * the kernel ends however few of its clusters run at a time, as long as they begin in the order of their numbers: of those
+ * that have not ended on all ranks, the first one waits for none but its likes.
+ */
+export function areWaitsInOrder(problem: TileProblem, variant: TileVariant, clusters: number): boolean {
+  if (panelTiles(problem, variant) !== null) return false;
+  const ranks = Array.from({ length: problem.size }, (_, rank) => rank);
+  const orders = ranks.map((rank) => tileOrder({ ...problem, rank }, variant, clusters));
+  const sentAt = orders.map((order) =>
+    ranks.map((receiver) => {
+      const sent = order.flatMap((tile, position) =>
+        tile.receivers.includes(receiver) ? [[tile.number, position]] : []
+      );
+      return new Map(sent as [number, number][]);
+    })
+  );
+  return ranks.every((rank) =>
+    orders[rank].every(({ senders, number }, position) =>
+      senders.every((sender) => {
+        const at = sentAt[sender][rank].get(number) ?? Infinity;
+        return at <= position && at % clusters <= position % clusters;
+      })
+    )
+  );
 }
 
 function bits(ranks: readonly number[]): number {
@@ -445,7 +405,7 @@ export function packTiles(order: readonly Tile[], cluster: number): Uint32Array<
       tile.row,
       tile.column,
       tile.number * cluster | bits(tile.targets) << 24,
-      tile.partA | tile.partB << 4 | awaits << 8 | tile.rectangle << 12 | bits(tile.receivers) << 16 |
+      tile.partA | tile.partB << 4 | awaits << 8 | bits(tile.receivers) << 16 |
       bits(tile.senders) << 24,
     ], 4 * i);
   });

@@ -59,6 +59,11 @@ for (const [name, shape] of shapes) {
         const m = isRowMajorA ? 523 : 264 * ranksPerGpu * runtime.size;
         checkTileProduct(runtime, { ...given, kind: "reduce", m, n: 392, k: 200, variant: peersFirst });
         checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 523, n: 392, k: 200 });
+        const fetched = { shape, pulls: true };
+        checkTileProduct(runtime, { ...given, kind: "reduce", m, n: 392, k: 200, variant: fetched });
+        if (isRowMajorA) {
+          checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 523, n: 392, k: 200, variant: fetched });
+        }
         if (!isRowMajorB) checkTileProduct(runtime, { ...given, kind: "reduce", dtype: "float16", m, n: 392, k: 200 });
         const exchange = { shape, isExchange: true };
         checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 100, n: 392, k: 200, variant: exchange });
@@ -105,7 +110,8 @@ for (const name of ["narrow", "flat"] as const) {
           checkTileProduct(runtime, { ...columns, kind: "reduce" });
           checkTileProduct(runtime, { ...between, kind: "reduce", variant: { shape, panels: 2 } });
           checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3 } });
-          checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, panels: 3, rectangles: 2 } });
+          checkTileProduct(runtime, { ...between, kind: "reduce", variant: { shape, pulls: true, lead: Infinity } });
+          checkTileProduct(runtime, { ...between, kind: "all_reduce", variant: { shape, pulls: true } });
           checkTileProduct(runtime, { ...between, kind: "all_reduce", m: 100, variant: { shape, isExchange: true } });
         }
       }
@@ -132,45 +138,60 @@ clusterTest("panels that copy engines push, between 2 to 8 ranks", options, (run
   }
 });
 
-clusterTest("results that copy engines push to all ranks, between 2 to 8 ranks", options, (runtime) => {
-  const { wide, medium, narrow } = TILE_SHAPES;
+clusterTest("partial sums that are fetched when they are added, by lists of several waves", options, (runtime) => {
+  const { wide, medium, narrow, flat } = TILE_SHAPES;
   for (const ranksPerGpu of [1, 2, 4].filter((count) => count * runtime.size > 1 && count * runtime.size <= 8)) {
-    for (const [shape, panels, rectangles] of [[wide, 1, 1], [medium, 3, 4], [narrow, 5, 16], [wide, 2, 7]] as const) {
-      const given = {
-        ...base,
-        kind: "all_reduce",
-        ranksPerGpu,
-        variant: { shape, panels, rectangles },
-        delay: 100,
-      } as const;
-      // Rows for several bands; for fewer tiles than ranks; columns that end within a tile.
-      checkTileProduct(runtime, { ...given, m: 2 * 2048 * runtime.size * ranksPerGpu / 2 + 77, n: 1000, k: 72 });
-      checkTileProduct(runtime, { ...given, m: 100, n: 328, k: 136 });
-      const [isRowMajorA, isRowMajorB] = layouts[panels % 4];
-      checkTileProduct(runtime, { ...given, isRowMajorA, isRowMajorB, dtype: "float16", m: 1104, n: 2712, k: 72 });
+    for (const [shape, lead] of [[wide, undefined], [medium, Infinity], [narrow, 7], [flat, 100]] as const) {
+      const variant = { shape, pulls: true, ...lead !== undefined && { lead } };
+      // Few steps, and so many that some lie between chunks.
+      for (const k of [72, 1000]) {
+        const given = { ...base, ranksPerGpu, variant, delay: 100, m: 1100, n: 1000, k };
+        checkTileProduct(runtime, { ...given, kind: "reduce" });
+        checkTileProduct(runtime, { ...given, kind: "all_reduce" });
+      }
     }
   }
 });
 
-clusterTest("panels and pushed parts in a graph that is repeated, between runs apart", options, (runtime) => {
-  const { wide, narrow } = TILE_SHAPES;
-  for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
-    const variant = { shape: narrow, pieces: 3, blocksPush: true };
-    const pushed = { ...base, kind: "gather", variant, ranksPerGpu, runs: 100, isCaptured: true, delay: 50 } as const;
-    checkTileProduct(runtime, { ...pushed, m: 300, n: 264, k: 200 });
-    for (const [shape, panels] of [[wide, 1], [narrow, 3]] as const) {
-      const given = { ...base, ranksPerGpu, variant: { shape, panels }, delay: 50, k: 72, runs: 100, isCaptured: true };
-      checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
-      checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 300, n: 264 });
-      const pushed = { ...given, variant: { shape, panels, rectangles: 3, band: 1 } };
-      checkTileProduct(runtime, { ...pushed, kind: "all_reduce", m: 1100, n: 264 });
+clusterTest(
+  "panels, fetched sums and pushed parts in a graph that is repeated, between runs apart",
+  options,
+  (runtime) => {
+    const { wide, narrow } = TILE_SHAPES;
+    for (const ranksPerGpu of [1, 2].filter((count) => count * runtime.size > 1)) {
+      const variant = { shape: narrow, pieces: 3, blocksPush: true };
+      const pushed = { ...base, kind: "gather", variant, ranksPerGpu, runs: 100, isCaptured: true, delay: 50 } as const;
+      checkTileProduct(runtime, { ...pushed, m: 300, n: 264, k: 200 });
+      for (const [shape, panels] of [[wide, 1], [narrow, 3]] as const) {
+        const given = {
+          ...base,
+          ranksPerGpu,
+          variant: { shape, panels },
+          delay: 50,
+          k: 72,
+          runs: 100,
+          isCaptured: true,
+        };
+        checkTileProduct(runtime, { ...given, kind: "reduce", m: 600, n: 264 });
+        checkTileProduct(runtime, { ...given, kind: "all_reduce", m: 300, n: 264 });
+        const fetched = { ...given, variant: { shape, pulls: true } };
+        checkTileProduct(runtime, { ...fetched, kind: "reduce", m: 600, n: 264 });
+        checkTileProduct(runtime, { ...fetched, kind: "all_reduce", m: 300, n: 264 });
+      }
     }
-  }
-  if (runtime.size === 1) return;
-  // Tiles for all multiprocessors.
-  const given = { ...base, variant: { shape: wide, panels: 2 }, k: 40, runs: 10, isCaptured: true };
-  for (const kind of ["reduce", "all_reduce"] as const) checkTileProduct(runtime, { ...given, kind, m: 4096, n: 2304 });
-});
+    if (runtime.size === 1) return;
+    // Tiles for all multiprocessors.
+    const given = { ...base, variant: { shape: wide, panels: 2 }, k: 40, runs: 10, isCaptured: true };
+    for (const kind of ["reduce", "all_reduce"] as const) {
+      checkTileProduct(runtime, {
+        ...given,
+        kind,
+        m: 4096,
+        n: 2304,
+      });
+    }
+  },
+);
 
 const many: readonly (Pick<TileCase, "kind" | "variant"> & { readonly m?: number })[] = [
   { kind: "gather", variant: { shape: TILE_SHAPES.wide } },
@@ -180,7 +201,8 @@ const many: readonly (Pick<TileCase, "kind" | "variant"> & { readonly m?: number
   { kind: "reduce", variant: { shape: TILE_SHAPES.medium, panels: 2 } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium } },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.wide, panels: 1 } },
-  { kind: "all_reduce", variant: { shape: TILE_SHAPES.medium, panels: 2, rectangles: 2, band: 1 }, m: 1100 },
+  { kind: "reduce", variant: { shape: TILE_SHAPES.wide, pulls: true, lead: Infinity } },
+  { kind: "all_reduce", variant: { shape: TILE_SHAPES.narrow, pulls: true }, m: 1100 },
   { kind: "all_reduce", variant: { shape: TILE_SHAPES.flat, isExchange: true } },
 ];
 // Ranks that share a GPU take turns of milliseconds on it.
@@ -189,8 +211,8 @@ for (const { kind, variant, m = 301 } of many) {
   const name = `${kind}${
     variant.isExchange
       ? " by exchange"
-      : variant.rectangles
-      ? " in panels and rectangles"
+      : variant.pulls
+      ? " of what is fetched"
       : variant.panels
       ? " in panels"
       : variant.blocksPush

@@ -10,13 +10,11 @@ import {
 import { tilePrograms, withMeeting } from "../../../src/overlap/actions.ts";
 import { type Action, check, type Finding, type RankProgram } from "../../../src/overlap/proof.ts";
 import {
-  MOST_RECTANGLES,
+  areWaitsInOrder,
   packTiles,
   panelTiles,
   partsOf,
   plainOrder,
-  pushesResults,
-  rectanglesOf,
   reduceOrder,
   type Region,
   sentPanels,
@@ -45,21 +43,21 @@ const cases = fc.record({
   lead: fc.option(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(Infinity))),
   isExchange: fc.boolean(),
   panels: fc.option(fc.integer({ min: 1, max: 9 })),
-  rectangles: fc.option(fc.integer({ min: 1, max: 20 }), { nil: undefined }),
+  pulls: fc.boolean(),
   pieces: fc.integer({ min: 1, max: 5 }),
 });
 
 type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
 
 function variantOf(given: Case): TileVariant {
-  const { shape, band, lead, isExchange, panels, rectangles, pieces, size, clusters } = given;
+  const { shape, band, lead, isExchange, panels, pulls, pieces, size, clusters } = given;
   const variant = {
     shape,
     ...band !== undefined && { band },
     isExchange,
     pieces,
     ...panels !== null && { panels },
-    ...rectangles !== undefined && { rectangles },
+    ...pulls && panels === null && !isExchange && { pulls },
   };
   if (lead === null) return variant;
   const panel = given.kind === "gather" ? null : panelTiles(problemOf(given), variant);
@@ -122,64 +120,12 @@ Deno.test("each rank stores what is its own to store, once", () => {
           assert(orders[rank].every(({ targets, partA, partB }) => targets[0] === (split === "rows" ? partA : partB)));
         } else {
           const wanted = spotsOf(kind === "reduce" ? regionOf(rank) : { rows, columns }, shape, 8);
-          // Copy engines push to all what is stored at its owner.
-          const isPushed = pushesResults({ ...problemOf(given), kind }, variantOf(given));
-          const all = isPushed ? orders.flatMap((_, owner) => stored(owner)) : stored(rank);
-          assertEquals(corners(all), corners(wanted));
+          assertEquals(corners(stored(rank)), corners(wanted));
         }
       }
     }),
     { numRuns: 200 },
   );
-});
-
-Deno.test("rectangles cover what a rank adds up, each with the tiles that follow each other in its list", () => {
-  const sums = cases.map((given): Case => ({
-    ...given,
-    kind: "all_reduce",
-    isExchange: false,
-    panels: given.panels ?? 2,
-  }));
-  fc.assert(
-    fc.property(sums, fc.integer({ min: 1, max: 20 }), (given, rectangles) => {
-      const wanted = { ...given, rectangles };
-      for (const [rank, order] of ordersOf(wanted).entries()) {
-        const found = rectanglesOf(problemOf(wanted), variantOf(wanted), rank);
-        assert(found.length <= Math.min(rectangles, MOST_RECTANGLES), `${found.length} of ${rectangles}`);
-        const own = order.filter(({ targets }) => targets.length > 0);
-        assertEquals(own.length, found.reduce((sum, { tiles }) => sum + tiles, 0));
-        assertEquals(
-          own.map(({ rectangle }) => rectangle),
-          own.map(({ rectangle }) => rectangle).toSorted((a, b) => a - b),
-        );
-        for (const [index, { region: { rows, columns }, tiles }] of found.entries()) {
-          const here = own.filter(({ rectangle }) => rectangle === index);
-          assert(tiles > 0);
-          assertEquals(here.length, tiles);
-          assert(
-            here.every(({ row, column }) =>
-              row >= rows.start && row < rows.end && column >= columns.start && column < columns.end
-            ),
-          );
-          assert(rows.end <= given.m && columns.end <= given.n);
-        }
-      }
-    }),
-    { numRuns: 200 },
-  );
-});
-
-Deno.test("each rectangle is about half of what is left, until they are as narrow as copy engines like", () => {
-  const tilesOf = (m: number, n: number, rectangles: number) => {
-    const problem = { ...problemOf({ ...inPanels, kind: "all_reduce", size: 2, m, n }) };
-    const variant = { shape: TILE_SHAPES.wide, panels: 2, rectangles };
-    return rectanglesOf(problem, variant, 0).map(({ tiles }) => tiles);
-  };
-  assertEquals(tilesOf(8192, 8192, 8), [256, 128, 64, 64]);
-  assertEquals(tilesOf(8192, 28672, 8), [896, 448, 224, 112, 56, 56]);
-  assertEquals(tilesOf(8192, 28672, 3), [896, 448, 448]);
-  assertEquals(tilesOf(24576, 8192, 8), [768, 256, 256, 128, 64, 64]);
-  assertEquals(tilesOf(100, 64, 8), [1]);
 });
 
 Deno.test("a gathered part is waited for, but for the rank's own, which comes first", () => {
@@ -259,7 +205,7 @@ const example: Case = {
   lead: null,
   isExchange: false,
   panels: null,
-  rectangles: undefined,
+  pulls: false,
   pieces: 2,
 };
 
@@ -335,6 +281,91 @@ Deno.test("planted: memory that does not take turns by the parity of the call, o
   assert(findings(small).some(({ kind }) => kind === "bounds"));
 });
 
+Deno.test("planted: what is fetched is fetched from elsewhere, too early, or from memory that does not take turns", () => {
+  const fetched: Case = { ...example, pulls: true, lead: Infinity };
+  const programs = programsOf(fetched);
+  assertEquals(findings(programs), []);
+  const changed = (change: (lane: readonly Action[]) => Action[]) =>
+    findings(programs.with(1, { ...programs[1], lanes: programs[1].lanes.map(change) }));
+  const isFetch = (action: Action) => action.kind === "put" && action.to[0].memory === "result";
+  const elsewhere = changed((lane) =>
+    lane.map((action) =>
+      isFetch(action) && action.kind === "put"
+        ? { ...action, from: action.from.map((span) => ({ ...span, rank: 0 })) }
+        : action
+    )
+  );
+  assert(elsewhere.some(({ kind }) => kind === "content" || kind === "race"));
+  const early = changed((lane) => lane.filter(({ kind }) => kind !== "wait"));
+  assert(early.some(({ kind }) => kind === "content" || kind === "race"));
+  const found = findings(programs.map((program) => ({ ...program, turns: {} })));
+  assert(found.some(({ kind }) => kind === "race" || kind === "content"));
+});
+
+/**
+ * Run the lists with so many clusters of each rank at a time, which begin in the order of their numbers: whether all end.
+ * What a rank fetches or adds is there once it was made.
+ */
+function endsWith(given: Case, orders: readonly (readonly Tile[])[], atOnce: readonly number[]): boolean {
+  const made = new Set<string>();
+  const at = orders.map(() => Array.from({ length: given.clusters }, (_, cluster) => cluster));
+  const started = atOnce.map((count) => Math.min(count, given.clusters));
+  let isMoving = true;
+  while (isMoving) {
+    isMoving = false;
+    for (const [rank, order] of orders.entries()) {
+      for (let cluster = 0; cluster < started[rank]; cluster++) {
+        while (at[rank][cluster] < order.length) {
+          const tile = order[at[rank][cluster]];
+          for (const receiver of tile.receivers) made.add(`${rank}/${receiver}/${tile.number}`);
+          if (!tile.senders.every((sender) => made.has(`${sender}/${rank}/${tile.number}`))) break;
+          at[rank][cluster] += given.clusters;
+          isMoving = true;
+        }
+      }
+      const running = at[rank].filter((position, cluster) => cluster < started[rank] && position < order.length).length;
+      const next = Math.min(given.clusters, started[rank] + Math.max(0, atOnce[rank] - running));
+      if (next > started[rank]) isMoving = true;
+      started[rank] = next;
+    }
+  }
+  return orders.every((order, rank) => at[rank].every((position) => position >= order.length));
+}
+
+Deno.test("kernels whose waits are in order end with any number of their clusters at a time, and others may not", () => {
+  let inOrder = 0;
+  const atOnce = fc.array(fc.integer({ min: 1, max: 8 }), { minLength: 8, maxLength: 8 });
+  fc.assert(
+    fc.property(
+      cases,
+      atOnce,
+      fc.constantFrom<"reduce" | "all_reduce">("reduce", "all_reduce"),
+      (some, counts, kind) => {
+        const given = { ...some, kind, panels: null, clusters: 1 + some.clusters % 12 };
+        if (!areWaitsInOrder(problemOf(given), variantOf(given), given.clusters)) return;
+        inOrder++;
+        assert(endsWith(given, ordersOf(given), counts.slice(0, given.size)));
+      },
+    ),
+    { numRuns: 300 },
+  );
+  assert(inOrder > 30, `${inOrder}`);
+  // Eight tiles to send, and eight own ones, on eight clusters and on six.
+  const two: Case = { ...example, size: 2, m: 1024, n: 1024, clusters: 8, lead: Infinity };
+  assert(areWaitsInOrder(problemOf(two), variantOf(two), 8));
+  const fewer = { ...two, clusters: 6 };
+  assert(!areWaitsInOrder(problemOf(fewer), variantOf(fewer), 6));
+  assert(!endsWith(fewer, ordersOf(fewer), [1, 1]) && endsWith(fewer, ordersOf(fewer), [6, 6]));
+  assert(!areWaitsInOrder(problemOf(two), { ...variantOf(two), panels: 2 }, 8));
+});
+
+Deno.test("what contradicts itself is refused", () => {
+  for (const more of [{ panels: 2 }, { isExchange: true }]) {
+    const order = () => tileOrder(problemOf(example), { shape: TILE_SHAPES.wide, pulls: true, ...more }, 4);
+    assertThrows(order, RangeError, "Ranks fetch no panels, nor what an exchange sends.");
+  }
+});
+
 Deno.test("planted: a kernel that ends before the others have stored into its D", () => {
   const programs = programsOf({ ...example, kind: "all_reduce" });
   const isLast = (action: Action) => action.kind === "wait" && action.flag >= 3 + 3 * programs[0].sizes["from 1"];
@@ -398,8 +429,6 @@ Deno.test("planted: panels with a lead that is too short", () => {
   assertEquals(findings(programsOf(withLead, enough)), []);
 });
 
-type Put = Extract<Action, { kind: "put" }>;
-
 /** Change what rank 1's copy engines do; the mistake has to be found as one of these. */
 function plantCopies(
   change: (copies: readonly Action[]) => Action[],
@@ -435,24 +464,6 @@ Deno.test("planted: copies of panels that do not wait, come late, go elsewhere, 
   );
 });
 
-Deno.test("planted: results that are pushed too early, to one rank alone, not told of, or told of too early", () => {
-  const given: Case = { ...inPanels, kind: "all_reduce", rectangles: 4 };
-  assertEquals(findings(programsOf(given)), []);
-  const isResult = (action: Action) => action.kind === "put" && action.to[0].memory === "result";
-  const plant = (change: (copies: readonly Action[]) => Action[], kinds: readonly Finding["kind"][]) =>
-    plantCopies(change, kinds, given);
-  const first = (copies: readonly Action[]) => copies.findIndex(isResult);
-  plant((copies) => copies.toSpliced(first(copies) - 1, 1), ["race", "content", "flag"]);
-  plant(
-    (copies) => copies.map((action) => isResult(action) ? { ...action, to: [(action as Put).to[0]] } as Put : action),
-    [
-      "content",
-    ],
-  );
-  plant((copies) => copies.slice(0, -1), ["deadlock"]);
-  plant((copies) => copies.toSpliced(-1, 1).toSpliced(first(copies), 0, copies.at(-1)!), ["race", "content"]);
-});
-
 Deno.test("planted: panels that are stored where the run before is still copied from", () => {
   const programs = programsOf(inPanels).map((program) => ({
     ...program,
@@ -474,7 +485,7 @@ Deno.test("an exchange of two ranks sends to the other, one of more to itself to
     lead: null,
     isExchange: true,
     panels: null,
-    rectangles: undefined,
+    pulls: false,
     pieces: 1,
   };
   assertEquals(ordersOf(given).map(([{ receivers }]) => receivers), [[1], [0]]);
@@ -493,13 +504,12 @@ Deno.test("a tile is four words", () => {
     receivers: [0, 7],
     senders: [1, 7],
     targets: [7],
-    rectangle: 9,
     number: 9,
   };
   assertEquals([...packTiles([tile], 2)], [
     1,
     2,
     (18 | 1 << 31) >>> 0,
-    (3 | 4 << 4 | 6 << 8 | 9 << 12 | 0x81 << 16 | 0x82 << 24) >>> 0,
+    (3 | 4 << 4 | 6 << 8 | 0x81 << 16 | 0x82 << 24) >>> 0,
   ]);
 });

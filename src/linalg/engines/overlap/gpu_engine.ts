@@ -110,7 +110,7 @@ export function areCopiesFaster(
   if (kind !== "gather") {
     const isLong = k / size >= 14_336;
     const isLarge = Math.min(m, n) >= 3072 && Math.max(m, n) <= 16_384 && m * n >= 24 * 2 ** 20;
-    return !isNarrow && (kind === "reduce" ? isLong : isLarge && (isLong || !isInSymmetricMemory));
+    return !isNarrow && (kind === "reduce" ? isLong : isLarge && !isInSymmetricMemory);
   }
   return size * wavesOfTiles(m / size, n / size) <= 1.05 * wavesOfTiles(m, n / size) || !isNarrow && areFull();
 }

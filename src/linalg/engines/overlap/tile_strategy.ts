@@ -142,10 +142,10 @@ export function tileSeconds(
   const sent = exchangedShare(variant, size) * limitOf(partition, { ...rates, flops: Infinity }, itemSize) * rates.link;
   // What arrives is read once more, where it is added.
   const added = kind === "gather" ? 0 : m * n * 2 * (size - 1) / (variant.isExchange ? 1 : size) / rates.memory;
-  // Copy engines take what is gathered, panels of partial sums, and rectangles of results that go to all ranks.
-  const isPushed = kind === "gather" || variant.panels !== undefined;
-  const pushed = !isPushed ? 0 : kind === "all_reduce" && variant.rectangles === undefined ? 0.5 : 1;
-  const travels = sent * (pushed / rates.link + (1 - pushed) / rates.stores);
+  // All but what a kernel stores at others: what is gathered, partial sums that are fetched, or panels of them.
+  const isAtLinkSpeed = kind === "gather" || variant.pulls || variant.panels !== undefined;
+  const atLinkSpeed = !isAtLinkSpeed ? 0 : kind === "all_reduce" ? 0.5 : 1;
+  const travels = sent * (atLinkSpeed / rates.link + (1 - atLinkSpeed) / rates.stores);
   return { predicted: (Math.max(work + added, travels) + rates.copyStart + 4 * rates.flag) / 1e6, limit: limit / 1e6 };
 }
 

@@ -31,18 +31,25 @@ export interface NamedVariant {
   readonly variant: TileVariant;
 }
 
+/** Clusters of two blocks that work at the same time on an H100 or H200. */
+const CLUSTERS = 66;
+
 const ORDERS: Readonly<Record<string, Partial<TileVariant>>> = {
   "": {},
   ", peers first": { lead: Infinity },
+  // Partial sums stay where they are made, and are fetched where they are added: nothing waits for a link that is not needed.
+  ", pull": { pulls: true },
+  ", pull, peers first": { pulls: true, lead: Infinity },
+  // What is fetched travels sooner, and what is made is used a little later.
+  ", pull, 4 waves later": { pulls: true, lead: 4 * CLUSTERS },
   // Each panel takes the host some microseconds; more of them keep a link busy that has little time to spare.
   ", hybrid": { panels: 2 },
   ", hybrid in 4 panels": { panels: 4 },
-  // Sums that go to all ranks are pushed as well, once there is much of them.
-  ", hybrid both ways": { panels: 2, rectangles: 8 },
   // Parts of a factor in pieces along k: the first one is there sooner, which matters where a part has few waves of tiles.
   ", in 2 pieces": { pieces: 2 },
   ", in 4 pieces": { pieces: 4 },
   // The kernel's own blocks push: one launch for the host, in place of a copy and three calls for each piece.
+  ", blocks push": { blocksPush: true },
   ", in 4 pieces, blocks push": { pieces: 4, blocksPush: true },
   ", exchange": { isExchange: true },
 };
@@ -65,40 +72,39 @@ function linkShare({ k, size }: Extents): number {
   return (size - 1) * flops / (link * k);
 }
 
-/** Whether what a rank adds up of a sum for all is so much that its rectangles travel at the link's speed. */
-function arePushesLarge({ m, n, size }: Extents): boolean {
-  return m * n * 2 / size >= 64 * 2 ** 20;
-}
-
 /** The variant that measured best on such a product (`bench/results/overlap_h200.json`, `overlap_4_h200.json`). */
 export function usualVariant(kind: Partition["kind"], extents: Extents, isNarrow = false): string {
-  if (isNarrow && (kind !== "all_reduce" || extents.m > 256)) {
-    // Products of 8 bits take half the time, and what travels of sums is as much as ever.
-    return kind !== "reduce" || isSmall(extents) || linkShare(extents) > 0.4 ? "narrow" : "narrow, hybrid in 4 panels";
-  }
+  if (isNarrow && (kind !== "all_reduce" || extents.m > 256)) return usualNarrow(kind, extents);
   return kind === "gather" ? usualGather(extents) : kind === "reduce" ? usualReduce(extents) : usualAllReduce(extents);
+}
+
+/** Of products of 8 bits: they take half the time, and what travels of sums is as much as ever. */
+function usualNarrow(kind: Partition["kind"], extents: Extents): string {
+  const { m, size } = extents;
+  if (kind === "gather" && size === 2 && m <= 512) return "narrow, in 4 pieces, blocks push";
+  if (kind !== "reduce") return "narrow";
+  if (size === 2 && m > 512 && m <= 2048) return "narrow, pull";
+  if (isSmall(extents) || linkShare(extents) > 0.4) return "narrow";
+  return size === 2 ? "narrow, pull, peers first" : "narrow, hybrid in 4 panels";
 }
 
 function isSmall({ m, size }: Extents): boolean {
   return m <= 512 || (m <= 2048 && size >= 4);
 }
 
-/** Clusters of two blocks that work at the same time on an H100 or H200. */
-const CLUSTERS = 66;
-
-/** Whether parts of so few rows go to more than two ranks that clusters of blocks, with 256 rows, have half of them empty. */
+/** Whether parts have so few rows that clusters of blocks, with 256 rows, have half of them empty. */
 function arePartsFlat({ m, size }: Extents): boolean {
-  return size > 2 && m / size <= TILE_ROWS;
+  return m / size <= TILE_ROWS;
 }
 
 function usualGather(extents: Extents): string {
   const { m, n, size } = extents;
-  if (arePartsFlat(extents)) return "flat";
-  if (size === 2 && m <= 512) return "narrow, in 4 pieces";
+  if (arePartsFlat(extents)) return "flat, blocks push";
+  if (size === 2 && m <= 512) return "narrow, in 4 pieces, blocks push";
   const tiles = Math.ceil(m / 256) * Math.ceil(n / size / 256);
   // With few large tiles those of the last part, which all begin when it is here, leave most clusters with nothing to do.
-  const isFew = size > 2 && tiles <= 2 * CLUSTERS;
-  if (isFew && isSmall(extents)) return "flat";
+  const isFew = tiles <= (size > 2 ? 2 : 1) * CLUSTERS;
+  if (size > 2 && isFew && isSmall(extents)) return "flat";
   const pieces = size > 2 ? ", in 2 pieces" : "";
   // A part of one wave at most: the next wave would begin when all of the next part is here.
   const isShort = tiles <= CLUSTERS * size;
@@ -143,13 +149,17 @@ function shapeBetween(extents: Extents): { readonly name: TileShapeName; readonl
 
 function usualReduce(extents: Extents): string {
   const { m, n, size } = extents;
+  const share = linkShare(extents);
+  if (size === 2) {
+    if (isSmall(extents)) return arePartsFlat(extents) ? "flat, pull" : "narrow, pull";
+    return share > 0.8 ? "wide" : share > 0.4 ? "wide, pull, 4 waves later" : "wide, pull, peers first";
+  }
   if (arePartsFlat(extents)) return "flat";
   if (isSmall(extents)) return "narrow";
-  const share = linkShare(extents);
   if (share > 0.8) return "roomy";
   // The copy of a small panel takes as long to begin as to go on.
   const panelBytes = m * n * 2 / (size * 4);
-  if (size > 2 && share > 0.6 && panelBytes < 6e6) return "medium";
+  if (share > 0.6 && panelBytes < 6e6) return "medium";
   return share > 0.4 ? "wide, hybrid in 4 panels" : "wide, hybrid";
 }
 
@@ -158,15 +168,17 @@ function usualAllReduce(extents: Extents): string {
   // What each rank sends to all others soon fills the links of more than two.
   if (m <= (size === 2 ? 128 : 32)) return "flat, exchange";
   if (m <= 256) return size === 2 ? "narrow, exchange" : "flat";
+  if (size === 2) {
+    if (isSmall(extents)) return "narrow, pull";
+    // What is fetched takes some of the link for asking.
+    if (2 * linkShare(extents) > 0.8) return "wide";
+    return isLong(extents) ? "wide, pull, 4 waves later" : "wide, pull";
+  }
   if (isSmall(extents)) return "narrow";
   // Sums travel back as well.
-  if (2 * linkShare(extents) > 0.8) return size === 2 ? "wide" : "medium";
-  if (size === 2 && arePushesLarge(extents)) return "wide, hybrid both ways";
-  return m <= 2048 || m * n <= 8 * 2 ** 20
-    ? "wide, hybrid"
-    : isLong(extents)
-    ? "roomy, hybrid in 4 panels"
-    : "wide, hybrid in 4 panels";
+  if (2 * linkShare(extents) > 0.8) return "medium";
+  if (m <= 2048 || m * n <= 8 * 2 ** 20) return "wide, hybrid";
+  return isLong(extents) ? "roomy, hybrid in 4 panels" : "wide, hybrid in 4 panels";
 }
 
 function isLong({ n, k, size }: Extents): boolean {
@@ -175,24 +187,29 @@ function isLong({ n, k, size }: Extents): boolean {
 
 /** The variants that are worth measuring, the usual one first. */
 export function variantsWorthMeasuring(kind: Partition["kind"], extents: Extents, isNarrow = false): string[] {
-  const { m } = extents;
-  if (isNarrow) {
-    const candidates = kind === "gather"
-      ? ["narrow", "narrow, in 4 pieces", "flat"]
-      : kind === "all_reduce" && m <= 512
-      ? ["narrow", "flat, exchange", "narrow, exchange"]
-      : ["narrow", "narrow, hybrid", "narrow, hybrid in 4 panels"];
-    return [...new Set([usualVariant(kind, extents, isNarrow), ...candidates])];
-  }
+  const usual = usualVariant(kind, extents, isNarrow);
+  const between = kind === "gather" && !isNarrow && !isSmall(extents) ? shapeBetween(extents) : null;
+  return [...new Set([usual, ...candidatesOf(kind, extents, isNarrow), ...between === null ? [] : [between.name]])];
+}
+
+function candidatesOf(kind: Partition["kind"], extents: Extents, isNarrow: boolean): string[] {
+  const { m, size } = extents;
+  const isFlat = m <= 512;
   const few = m <= 2048 ? "narrow" : "medium";
-  const candidates = kind === "gather"
-    ? ["wide", "roomy", few, m <= 512 ? "flat" : "narrow"]
-    : kind === "all_reduce" && m <= 512
-    ? ["narrow", "wide", "flat", "flat, exchange", "narrow, exchange"]
-    : [few, "wide", "wide, hybrid", "wide, hybrid in 4 panels", m <= 512 ? "flat" : "roomy, hybrid in 4 panels"];
-  if (kind === "all_reduce" && arePushesLarge(extents)) candidates.push("wide, hybrid both ways");
-  if (kind === "gather" && isSmall(extents)) candidates.push("narrow, in 4 pieces, blocks push");
-  const between = kind === "gather" && m > 512 ? shapeBetween(extents) : null;
-  if (between !== null) candidates.push(between.name);
-  return [...new Set([usualVariant(kind, extents), ...candidates])];
+  if (kind === "gather") {
+    const inPieces = ["narrow, in 4 pieces", "narrow, in 4 pieces, blocks push"];
+    if (isFlat) return ["narrow", ...inPieces, "flat", "flat, blocks push"];
+    if (isNarrow) return ["narrow", "narrow, in 4 pieces", "flat"];
+    return isSmall(extents) ? ["wide", few, ...inPieces, "flat, blocks push"] : ["wide", "roomy", few, "narrow"];
+  }
+  if (kind === "all_reduce" && isFlat) {
+    return ["narrow", ...size === 2 ? ["narrow, pull"] : [], "flat", "flat, exchange", "narrow, exchange"];
+  }
+  const pulled = (shape: string) => ["", ", peers first"].map((order) => `${shape}, pull${order}`);
+  const pushed = (shape: string) => ["", " in 4 panels"].map((order) => `${shape}, hybrid${order}`);
+  if (isNarrow) return ["narrow", ...size === 2 ? pulled("narrow") : pushed("narrow")];
+  if (isFlat) return ["narrow", ...size === 2 ? ["narrow, pull", "flat, pull", "wide, pull"] : ["wide", "flat"]];
+  if (size > 2) return [few, "wide", ...pushed("wide"), "roomy, hybrid in 4 panels"];
+  const hybrid = kind === "reduce" && linkShare(extents) > 0.4 ? ["wide, hybrid in 4 panels"] : [];
+  return [few, "wide", ...pulled("wide"), "wide, pull, 4 waves later", ...hybrid];
 }

@@ -125,15 +125,22 @@ export function columnsOfBlock({ columns, cluster }: TileShape): number {
   return 8 * Math.ceil(columns / cluster / 8);
 }
 
+/** In so many chunks each block has what it pushes of a gathered operand: one is loaded while the other one leaves. */
+export const PUSH_BUFFERS = 2;
+
 /** The most shared memory that a block of compute capability 9.0 may have. */
 const MOST_SHARED_BYTES = 232448;
 
-/** Bytes of shared memory that a kernel needs: stages, slots, barriers, and what aligning to 1024 takes. */
-export function sharedBytes(shape: TileShape): number {
-  const { stages, slots } = shape;
+/** A shape, and what else takes shared memory. */
+type SharedMemory = TileShape & Pick<TileConfiguration, "blocksPush">;
+
+/** Bytes of shared memory that a kernel needs: stages, slots, what it pushes, barriers, and what aligning to 1024 takes. */
+export function sharedBytes(shape: SharedMemory): number {
+  const { stages, slots, blocksPush = false } = shape;
   const stage = (TILE_ROWS + CHUNK * chunksOf(shape)) * ROW_BYTES;
   const barriers = 8 * (2 * stages + 2 * 2 * slots);
-  return 1024 + stages * stage + 2 * slots * CHUNK_BYTES + barriers;
+  const pushed = blocksPush ? PUSH_BUFFERS * (CHUNK_BYTES + 8) : 0;
+  return 1024 + stages * stage + 2 * slots * CHUNK_BYTES + pushed + barriers;
 }
 
 /**
@@ -147,7 +154,7 @@ export const MOST_NARROW_COLUMNS = 128;
  *
  * @throws {RangeError} if it cannot.
  */
-export function checkTileShape(shape: TileShape): void {
+export function checkTileShape(shape: SharedMemory): void {
   const { columns, stages, slots, cluster } = shape;
   const say = (what: string): never => {
     throw new RangeError(`A tile kernel cannot have ${what}.`);

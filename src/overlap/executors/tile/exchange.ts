@@ -4,15 +4,7 @@
  * @module
  */
 import type { Part } from "../../partition.ts";
-import {
-  MOST_RECTANGLES,
-  panelTiles,
-  partsOf,
-  pushesResults,
-  spotsByRank,
-  type TileProblem,
-  type TileVariant,
-} from "../../tile_order.ts";
+import { panelTiles, partsOf, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
 import { CHUNK_BYTES, chunksOf, factorBytes } from "./configuration.ts";
 
 /** The bytes of flags come first, in this many for each kind: parts that are here, blocks that have stored all, meetings. */
@@ -32,8 +24,6 @@ export interface ExchangeLayout {
   readonly counters: number;
   /** Bytes of these. */
   readonly counterBytes: number;
-  /** Where the rank counts the tiles of each rectangle of D that copy engines are to push. */
-  readonly results: number;
   /** Where data begins: for each parity of the call, for each sender. */
   readonly data: number;
   /** Bytes of a sender's data. */
@@ -90,10 +80,9 @@ export function exchangeLayout(problem: TileProblem, variant: TileVariant): Exch
   const counterBytes = panel === null ? 0 : align(Math.ceil(tiles / cluster / panel) * 4);
   const tileFlags = 3 * FLAG_BYTES;
   const counters = tileFlags + size * flagBytes;
-  const results = counters + (size - 1) * counterBytes;
-  const data = results + (pushesResults(problem, variant) ? align(MOST_RECTANGLES * 4) : 0);
+  const data = counters + (size - 1) * counterBytes;
   // A rank sends to itself where all have to add in the same order.
   const senders = variant.isExchange ? size : size - 1;
   const bytes = data + 2 * senders * dataBytes;
-  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, results, data, dataBytes };
+  return { bytes, senders, tileFlags, flagBytes, counters, counterBytes, data, dataBytes };
 }

@@ -54,7 +54,8 @@ export function configurationOf(
     ...narrow && { narrow },
     isRowMajorA,
     isRowMajorB,
-    ...pushes && { blocksPush },
+    // What it pushes takes the room of slots.
+    ...pushes && { blocksPush, slots: 1 as const },
     ...epilog,
   };
 }

@@ -1,7 +1,6 @@
 /**
- * Partial sums, and results, that copy engines push: the kernel stores tiles for other ranks beside it and counts them, and
- * copies wait until a panel of them is complete, or a rectangle of D. Copy engines send faster than a kernel's own stores,
- * which slow its loads besides.
+ * Partial sums that copy engines push: the kernel stores tiles for other ranks beside it and counts them, and copies wait
+ * until a panel of them is complete. Copy engines send faster than a kernel's own stores, which slow its loads besides.
  *
  * @module
  */
@@ -14,16 +13,12 @@ import {
   openCudaDriver,
 } from "../../../../ffi/cuda/driver.ts";
 import { createStruct } from "../../../../ffi/struct.ts";
-import { copyOnDevice, copyPlaneOnDevice } from "../../../memory/copy.ts";
-import { Event } from "../../../gpu/event.ts";
+import { copyOnDevice } from "../../../memory/copy.ts";
 import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import { Stream } from "../../../gpu/stream.ts";
 import { others } from "../../partition.ts";
-import { type Rectangle, sentPanels, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
+import { sentPanels, spotsByRank, type TileProblem, type TileVariant } from "../../tile_order.ts";
 import { CHUNK_BYTES, chunksOf } from "./configuration.ts";
-
-/** Bytes of an element of D. */
-const ITEM_BYTES = 2;
 
 /** Where a receiver has this rank's partial sums, and their flags; and where this rank counts them. */
 export interface Destination {
@@ -35,15 +30,15 @@ export interface Destination {
   readonly flags: bigint;
 }
 
-/** One push: a panel, or a rectangle, for a rank. */
+/** A panel for a rank. */
 interface Push {
   /** What timelines call it. */
   readonly label: string;
   readonly copy: (stream: Stream) => void;
   /** Waits until the kernel has counted all of it. */
   readonly wait: MemoryOperation;
-  /** Tells the rank that it is there, if it has to know of this one. */
-  readonly raise: MemoryOperation | null;
+  /** Tells the rank that it is there. */
+  readonly raise: MemoryOperation;
 }
 
 /** So many copies are on their way at a time: between one and the next on its stream the link has nothing to do for some us. */
@@ -57,7 +52,7 @@ class Pushes {
   constructor(pushes: readonly Push[]) {
     this.#pushes = pushes;
     this.#between = [...pushes, ...Array<null>(STREAMS).fill(null)].map((push, i) =>
-      prepareOperations([pushes[i - STREAMS]?.raise, push?.wait].filter((operation) => operation != null))
+      prepareOperations([pushes[i - STREAMS]?.raise, push?.wait].filter((operation) => operation !== undefined))
     );
   }
 
@@ -74,27 +69,6 @@ class Pushes {
 
 /** Has a copy put on a stream, under a name for timelines. */
 type PutCopy = (stream: Stream, label: string, copy: () => void) => void;
-
-/** What is pushed of the results of a run. */
-export interface ResultPushes {
-  readonly pushes: Pushes;
-  /** Tells the other ranks that all is there. */
-  readonly tell: PutOperations;
-}
-
-/** The rectangles of D that go to all other ranks. */
-export interface PushedResults {
-  /** The rectangles of this rank's part. */
-  readonly rectangles: readonly Rectangle[];
-  /** Bytes from a row of D to the next. */
-  readonly pitch: number;
-  /** Where D begins, by rank. */
-  readonly addresses: readonly bigint[];
-  /** The first counter of halves of tiles; those of rectangles follow each other. */
-  readonly counters: bigint;
-  /** Where a rank learns that all of this rank's are there. */
-  readonly ended: (peer: number) => bigint;
-}
 
 /** What a stream does with a word in memory: its value is the number of the run, so many times. */
 interface MemoryOperation {
@@ -118,9 +92,6 @@ export class Panels implements Disposable {
   readonly #slots: ReadonlyMap<number, number>;
   /** By the parity of the run, in the order of {@linkcode sentPanels}. */
   readonly #pushes: readonly Pushes[];
-  readonly #halvesOfTile: number;
-  readonly #rank: number;
-  readonly #ended = new Event();
 
   /** `panel` is how many tiles make one, `dataBytes` what a rank's partial sums take. */
   constructor(
@@ -156,8 +127,6 @@ export class Panels implements Disposable {
         };
       }))
     );
-    this.#halvesOfTile = cluster * 2;
-    this.#rank = rank;
   }
 
   /** Bytes of memory. */
@@ -171,45 +140,12 @@ export class Panels implements Disposable {
     return this.#memory.address + BigInt(place * this.#dataBytes);
   }
 
-  /** How results are pushed from a D, to be given to {@linkcode push}. */
-  pushesOf({ rectangles, pitch, addresses, counters, ended }: PushedResults): ResultPushes {
-    const peers = others(this.#rank, addresses.length);
-    const pushes = rectangles.flatMap(({ region: { rows, columns }, tiles }, index) => {
-      const offset = BigInt(rows.start * pitch + columns.start * ITEM_BYTES);
-      const [width, height] = [(columns.end - columns.start) * ITEM_BYTES, rows.end - rows.start];
-      const plane = { width, height, sourcePitch: pitch, targetPitch: pitch };
-      const copy = (target: bigint, source: bigint, stream: Stream) =>
-        width === pitch
-          ? copyOnDevice(target, source, height * pitch, stream)
-          : copyPlaneOnDevice(target, source, plane, stream);
-      return peers.map((peer): Push => ({
-        label: `results for rank ${peer}`,
-        copy: (stream) => copy(addresses[peer] + offset, addresses[this.#rank] + offset, stream),
-        wait: waitOperation(counters + BigInt(4 * index), tiles * this.#halvesOfTile),
-        raise: null,
-      }));
-    });
-    const tell = prepareOperations(peers.map((peer) => writeOperation(ended(peer))));
-    return { pushes: new Pushes(pushes), tell };
-  }
-
   /**
-   * Push what the run of this number stores, panel after panel, each once it is complete; then results, for whose copies
-   * `stream` waits. The kernel is on its way. Each copy is put on the stream by `put`.
+   * Push what the run of this number stores, panel after panel, each once it is complete. The kernel is on its way. Each
+   * copy is put on its stream by `put`.
    */
-  push(run: number, put: PutCopy, results: ResultPushes | null, stream: Stream): void {
+  push(run: number, put: PutCopy): void {
     this.#pushes[run % 2].put(run, this.#streams, put);
-    if (results === null) return;
-    const [first, ...others] = this.#streams;
-    const ended = this.#ended;
-    results.pushes.put(run, this.#streams, put);
-    for (const other of others) {
-      ended.record(other);
-      first.wait(ended);
-    }
-    results.tell(run, first);
-    ended.record(first);
-    stream.wait(ended);
   }
 
   /** Wait until all has been pushed. */
@@ -223,7 +159,6 @@ export class Panels implements Disposable {
       stream.synchronize();
       stream[Symbol.dispose]();
     }
-    this.#ended[Symbol.dispose]();
     this.#memory.free();
   }
 }

@@ -71,14 +71,15 @@ export const TILE_PARAMETERS = {
     pieces: [3928, "u32"],
     pieceSteps: [3932, "u32"],
     marks: [3936, "u64"],
-    results: [3944, "u64"],
-    pushed: [3952, "u64"],
-    shares: [3960, "u64"],
-    pushedRows: [3968, "u32"],
-    pushedUnits: [3972, "u32"],
-    pieceRows: [3976, "u32"],
-    pieceUnits: [3980, "u32"],
-    pitch: [3984, "u32"],
+    pushed: [3944, "u64"],
+    shares: [3952, "u64"],
+    pushedRows: [3960, "u32"],
+    pushedUnits: [3964, "u32"],
+    pieceRows: [3968, "u32"],
+    pieceUnits: [3972, "u32"],
+    pitch: [3976, "u32"],
+    putEvery: [3980, "u32"],
+    takeEvery: [3984, "u32"],
   },
 } as const satisfies StructLayout;
 
@@ -160,10 +161,8 @@ export interface TileArguments {
   readonly finish: ByRank;
   /** Where this rank learns it of the others. */
   readonly finished: ByRank;
-  /** How many blocks' threads count there, or 1 if copy engines do. */
+  /** How many blocks' threads count there. */
   readonly finishCount: number;
-  /** Where halves of tiles of each rectangle are counted, if copy engines push results; else 0. */
-  readonly results: bigint;
   /** Flags of the parts of the gathered operand. */
   readonly gathered: ByRank;
   /** This rank's part of it, if blocks push it to where partial sums would go; else null. */
@@ -186,6 +185,10 @@ export interface TileArguments {
   readonly pieces: number;
   /** How many of its steps a piece has. */
   readonly pieceSteps: number;
+  /** How many steps lie between two chunks that leave. */
+  readonly putEvery: number;
+  /** How many steps lie between two chunks that are added. */
+  readonly takeEvery: number;
   /** Where the kernel notes when it began and ended; 0 for nowhere. */
   readonly stamps: bigint;
 }
@@ -242,7 +245,6 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     isPushed: Number(given.isPushed),
     finishMask: given.finish.reduce((mask, address, rank) => address === 0n ? mask : mask | 1 << rank, 0),
     finishCount: given.finishCount,
-    results: given.results,
     pushed: given.pushed?.address ?? 0n,
     shares: given.pushed?.shares ?? 0n,
     pushedRows: given.pushed?.rows ?? 0,
@@ -250,6 +252,8 @@ export function packArguments(configuration: TileConfiguration, given: TileArgum
     pieceRows: given.pushed?.pieceRows ?? 0,
     pieceUnits: given.pushed?.pieceUnits ?? 0,
     pitch: given.pushed?.pitch ?? 0,
+    putEvery: given.putEvery,
+    takeEvery: given.takeEvery,
   });
   const write = (
     field: "a" | "b" | "c" | "d",

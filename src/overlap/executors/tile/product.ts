@@ -15,12 +15,11 @@ import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
 import type { Part } from "../../partition.ts";
 import {
+  areWaitsInOrder,
   gatheredPieces,
   packTiles,
   panelTiles,
   partsOf,
-  pushesResults,
-  rectanglesOf,
   type Region,
   tileOrder,
   type TileProblem,
@@ -30,6 +29,7 @@ import { GpuProduct } from "../gpu_product.ts";
 import { AWAITED, Patience } from "../patience.ts";
 import {
   CHUNK_BYTES,
+  chunksOf,
   type CompiledEpilog,
   factorBytes,
   stepElements,
@@ -45,7 +45,7 @@ import {
 } from "./exchange.ts";
 import { TileKernel } from "./kernel.ts";
 import { configurationOf, type DeviceMatrix, type TileOperands, tileRefusal } from "./operands.ts";
-import { type Destination, Panels, type ResultPushes } from "./panels.ts";
+import { type Destination, Panels } from "./panels.ts";
 import {
   callSetter,
   compiledEpilog,
@@ -63,14 +63,6 @@ interface Launch {
   /** Sets what changes from run to run. */
   readonly setCall: (call: number, alpha: number, beta: number) => void;
   readonly put: (stream: Stream) => void;
-}
-
-/** What is made ready for operands. */
-interface Prepared {
-  /** A launch for each parity of the call, and for runs that begin with a meeting. */
-  readonly launches: readonly Launch[];
-  /** What copy engines push of the results. */
-  readonly results: ResultPushes | null;
 }
 
 /** Where the last one is. */
@@ -115,6 +107,8 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly blocks: number;
   protected override readonly stream: Stream;
   readonly #variant: TileVariant;
+  /** Whether all blocks have to run at the same time, since some wait for what others make. */
+  readonly #runsTogether: boolean;
   readonly #layout: ExchangeLayout;
   readonly #pieces: readonly Part[];
   readonly #peers: readonly bigint[];
@@ -127,10 +121,11 @@ export class TileProduct extends GpuProduct implements Disposable {
   protected override readonly patience: Patience;
   readonly #copies: Pushing | null;
   readonly #panels: Panels | null;
-  readonly #prepared = new Map<string, Prepared>();
+  /** By operands: a launch for each parity of the call, and for runs that begin with a meeting. */
+  readonly #prepared = new Map<string, readonly Launch[]>();
   readonly #stamps: bigint;
   /** The last run's: whoever repeats a run passes the same object. */
-  #recent: { readonly operands: TileOperands; readonly prepared: Prepared } | null = null;
+  #recent: { readonly operands: TileOperands; readonly launches: readonly Launch[] } | null = null;
   #calls = 0;
 
   /**
@@ -161,10 +156,16 @@ export class TileProduct extends GpuProduct implements Disposable {
     prepareFlags(stream);
     this.#layout = exchangeLayout(problem, variant);
     this.#pieces = gatheredPieces(problem, variant);
-    this.blocks = options.blocks ?? kernel.blocksOn(stream.device);
+    const most = (options.blocks ?? kernel.blocksOn(stream.device)) / cluster;
+    // With as few clusters as take as many turns, more lists are in order. The first cluster of a sum for all waits at its end
+    // for all others, which need room for one more.
+    const clusters = this.#isSum ? this.#evenClusters(most) : most;
+    const isInOrder = this.#isSum && areWaitsInOrder(problem, variant, clusters);
+    this.#runsTogether = this.#isSum && !isInOrder;
+    this.blocks = cluster * (isInOrder ? clusters : most);
     const panel = panelTiles(problem, variant);
     const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
-    const { panels: _, lead: __, rectangles: ___, ...oneByOne } = variant;
+    const { panels: _, lead: __, ...oneByOne } = variant;
     // Where tiles travel in panels, runs that begin with a meeting have a list of their own.
     const lists = [listOf(variant), ...panel === null ? [] : [listOf(oneByOne)]];
     this.#count = lists[0].length / 4;
@@ -187,12 +188,12 @@ export class TileProduct extends GpuProduct implements Disposable {
    * @throws {ShapeError} if a tile kernel cannot do it.
    */
   execute(operands: TileOperands, stream: Stream = this.stream): void {
-    const prepared = this.#prepareFor(operands);
+    const launches = this.#prepareFor(operands);
     const { a, b, alpha = 1, beta = 1 } = operands;
     const isMeeting = this.isMeeting(stream);
     const call = isMeeting ? MET_CALL : ++this.#calls;
     this.order.begin(stream);
-    const launch = prepared.launches[isMeeting ? MET : call % 2];
+    const launch = launches[isMeeting ? MET : call % 2];
     launch.setCall(call, alpha, beta);
     try {
       if (isMeeting) this.#takeBack(stream);
@@ -202,7 +203,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       if (!isMeeting) {
         const put = (stream: Stream, label: string, copy: () => void) =>
           this.#put(stream, { lane: 1, kind: "copy", label }, copy);
-        this.#panels?.push(call, put, prepared.results, stream);
+        this.#panels?.push(call, put);
       }
       // What is pushed has to stay as it is until then.
       if (this.#copies) stream.wait(this.#copies.ended);
@@ -224,8 +225,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     const words = new BigUint64Array(this.#count * 2 * TILE_MARKS.length);
     using marks = new DeviceBuffer(this.stream, words.byteLength);
     clearOnDevice(marks.address, words.byteLength, this.stream);
-    const mark = (address: bigint) =>
-      this.#recent!.prepared.launches.forEach(({ parameters }) => setMarks(parameters, address));
+    const mark = (address: bigint) => this.#recent!.launches.forEach(({ parameters }) => setMarks(parameters, address));
     const intervals = this.traced(this.problem.rank, () => {
       this.#prepareFor(operands);
       mark(marks.address);
@@ -253,9 +253,9 @@ export class TileProduct extends GpuProduct implements Disposable {
     for (const one of Object.values(this.#copies ?? {})) one[Symbol.dispose]();
   }
 
-  #prepareFor(operands: TileOperands): Prepared {
-    if (operands !== this.#recent?.operands) this.#recent = { operands, prepared: this.#prepare(operands) };
-    return this.#recent.prepared;
+  #prepareFor(operands: TileOperands): readonly Launch[] {
+    if (operands !== this.#recent?.operands) this.#recent = { operands, launches: this.#prepare(operands) };
+    return this.#recent.launches;
   }
 
   /** What was marked of the tiles, as what happened during the kernel. */
@@ -274,15 +274,15 @@ export class TileProduct extends GpuProduct implements Disposable {
   }
 
   /** The kernel's argument for each parity of the call. */
-  #prepare(operands: TileOperands): Prepared {
+  #prepare(operands: TileOperands): readonly Launch[] {
     const { a, b, d, c = null, peersOfD = [], partsOfD = [], partsOfFactor = [], epilog: { bias, activation } = {} } =
       operands;
     const matrices = [a, b, d, c].map((matrix) =>
       matrix === null || matrix === "in D" ? matrix : `${matrix.address}/${matrix.leading}`
     );
     const key = [matrices, peersOfD, partsOfD, partsOfFactor, bias?.address, bias?.isOfRows, activation].join();
-    let prepared = this.#prepared.get(key);
-    if (prepared === undefined) {
+    let launches = this.#prepared.get(key);
+    if (launches === undefined) {
       const leading = { a: a.leading, b: b.leading, d: d.leading };
       const refusal = tileRefusal(this.problem, leading, partsOfD.length + partsOfFactor.length > 0);
       if (refusal) throw new ShapeError(`This product is not for tile kernels: ${refusal}.`);
@@ -293,29 +293,15 @@ export class TileProduct extends GpuProduct implements Disposable {
       const byParity = [0, 1].map((parity) => argument(parity, this.#panels));
       // Nothing says whether a graph begins with the kernel, or with what waits for its panels.
       const met = this.#panels === null ? byParity[MET_CALL % 2] : argument(MET_CALL % 2, null);
-      const launches = [...byParity, met].map((parameters) => ({
+      launches = [...byParity, met].map((parameters) => ({
         parameters,
         setCall: callSetter(parameters),
         put: kernel.prepareLaunch(this.stream.device, this.blocks, parameters, this.#runsTogether),
       }));
-      prepared = { launches, results: this.#resultsOf(d, peersOfD) };
       if (this.#prepared.size >= MOST_PREPARED) this.#prepared.clear();
-      this.#prepared.set(key, prepared);
+      this.#prepared.set(key, launches);
     }
-    return prepared;
-  }
-
-  /** How copy engines push what a run stores in D, if they do. */
-  #resultsOf(d: DeviceMatrix, peersOfD: readonly bigint[]): ResultPushes | null {
-    const { rank } = this.problem;
-    if (this.#panels === null || !pushesResults(this.problem, this.#variant)) return null;
-    return this.#panels.pushesOf({
-      rectangles: rectanglesOf(this.problem, this.#variant, rank),
-      pitch: d.leading * 2,
-      addresses: peersOfD.with(rank, d.address),
-      counters: this.#peers[rank] + BigInt(this.#layout.results),
-      ended: (peer) => this.#wordOf(rank, peer, 1),
-    });
+    return launches;
   }
 
   /** Meet, and take flags and counters back, for which no copy waits any more. */
@@ -352,13 +338,10 @@ export class TileProduct extends GpuProduct implements Disposable {
     else put();
   }
 
-  /**
-   * Whether all blocks have to run at the same time, since some wait for what others make. Where each cluster sends one tile
-   * and waits for the same one, those that run on all GPUs, which begin in the order of their numbers, make room for the rest.
-   */
-  get #runsTogether(): boolean {
-    const { isExchange = false, shape: { cluster } } = this.#variant;
-    return this.#isSum && !(isExchange && this.#count <= this.blocks / cluster);
+  /** As few clusters as go through the list in as many turns as `most` of them. */
+  #evenClusters(most: number): number {
+    const { length } = tileOrder(this.problem, this.#variant, most);
+    return Math.ceil(length / Math.ceil(length / most));
   }
 
   /** Whether ranks add up what others send. */
@@ -373,11 +356,11 @@ export class TileProduct extends GpuProduct implements Disposable {
     return (sender - receiver - 1 + size) % size;
   }
 
-  /** Where a receiver has a sender's data. */
+  /** Where a sender's data for a receiver lies, which is with the one or the other. */
   #dataOf(sender: number, receiver: number, parity: number): bigint {
     const { data, dataBytes, senders } = this.#layout;
     const index = parity * senders + this.#slot(sender, receiver);
-    return this.#peers[receiver] + BigInt(data + index * dataBytes);
+    return this.#peers[this.#isSum && this.#variant.pulls ? sender : receiver] + BigInt(data + index * dataBytes);
   }
 
   /** Where a receiver has a sender's flags of tiles. */
@@ -430,6 +413,24 @@ export class TileProduct extends GpuProduct implements Disposable {
     };
   }
 
+  /**
+   * How many steps lie between two chunks of a tile that leave, or are added. Where there are fewer slots than chunks, a slot
+   * has to be free again for the next one: on a link that takes some microseconds, and a step about 0.7. What leaves has the
+   * first half of a tile's steps, what is added the other one.
+   */
+  #stepsBetweenChunks(): { putEvery: number; takeEvery: number } {
+    const { kind, k } = this.problem;
+    const { pulls = false, panels, shape } = this.#variant;
+    const chunks = chunksOf(shape);
+    const steps = Math.ceil(k / stepElements(this.problem));
+    const between = (most: number) => Math.max(1, Math.min(most, Math.floor(steps / (2 * chunks))));
+    const haveSlots = chunks <= shape.slots;
+    const travels = pulls
+      ? kind === "all_reduce" && !haveSlots
+      : this.#isSum && (kind === "all_reduce" || panels === undefined);
+    return { putEvery: between(travels ? 8 : 2), takeEvery: between(haveSlots ? 2 : 6) };
+  }
+
   #arguments(
     configuration: TileConfiguration,
     { a, b, d, c, peersOfD, partsOfD, partsOfFactor, epilog }: TileOperands,
@@ -437,9 +438,8 @@ export class TileProduct extends GpuProduct implements Disposable {
     panels: Panels | null,
   ): Uint8Array<ArrayBuffer> {
     const { kind, m, k, rank } = this.problem;
-    const arePushed = panels !== null && pushesResults(this.problem, this.#variant);
     const targets = this.#targets(d, peersOfD, partsOfD);
-    const { isExchange = false } = this.#variant;
+    const { isExchange = false, pulls = false } = this.#variant;
     const isSum = this.#isSum;
     const pushed = this.#pushedPart({ a, b });
     const stores = kind === "all_reduce" && !isExchange;
@@ -467,8 +467,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       expect: this.#byRank((peer) => this.#flagsOf(peer, rank), isSum),
       finish: this.#byRank((peer) => this.#wordOf(rank, peer, 1), stores),
       finished: this.#byRank((peer) => this.#wordOf(peer, rank, 1), stores),
-      finishCount: arePushed ? 1 : 2 * this.blocks,
-      results: arePushed ? this.#peers[rank] + BigInt(this.#layout.results) : 0n,
+      finishCount: 2 * this.blocks,
       gathered: this.#byRank((peer) => this.#wordOf(peer, rank, 0), kind === "gather"),
       pushed,
       error: this.patience.notes.error,
@@ -478,7 +477,9 @@ export class TileProduct extends GpuProduct implements Disposable {
       pieces: this.#pieces.length,
       pieceSteps: Math.ceil(this.#pieces[0].end / stepElements(this.problem)),
       stamps: this.#stamps,
-      piece: this.#variant.piece ?? (isExchange ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
+      piece: this.#variant.piece ??
+        (isExchange || pulls ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
+      ...this.#stepsBetweenChunks(),
     });
   }
 

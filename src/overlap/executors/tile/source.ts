@@ -20,6 +20,7 @@ import {
   columnsOfBlock,
   loadsOfStep,
   type NarrowDType,
+  PUSH_BUFFERS,
   stepElements,
   type TileConfiguration,
   type TileDType,
@@ -82,12 +83,12 @@ struct Parameters {
   u64* stamps;                  // by call: when its first block began, when its last one ended; or 0
   u32 pieces, pieceSteps;       // how many pieces along k parts of a gathered factor have, and how many steps each
   u64* marks;                   // by tile of the list: when what its first block does with it begins and ends; or 0
-  u64 results;                  // by rectangle of D: counts halves of tiles that are stored, for copy engines; or 0
   // If blocks push this rank's part of the gathered operand, to where partial sums would go: where it lies, and what counts
   // the shares that they took of it, of all calls; its rows, and their units of 16 bytes; by how many of each a piece begins
   // after the one before, if it does; and units from a row to the next.
   u64 pushed, shares;
   u32 pushedRows, pushedUnits, pieceRows, pieceUnits, pitch;
+  u32 putEvery, takeEvery;      // how many steps lie between two chunks that leave, and between two that are added
 };
 constexpr u32 STAMPS = 64;
 // Shares of a piece, which blocks take one by one; and bytes from the flags of a piece to those of the next.
@@ -98,11 +99,10 @@ enum Mark { AWAIT_PART, HAVE_PART, MULTIPLY, MULTIPLIED, AWAIT_SUMS, HAVE_SUMS, 
 
 // A tile of the list. x, y: its first row and column. z: its number in the receiver's list, and << 24 the targets.
 // w: the part of A, << 4 the part of B, << 8 the rank whose part it waits for and one more,
-// << 12 the rectangle of D, << 16 the ranks to send to, << 24 the ranks to add.
+// << 16 the ranks to send to, << 24 the ranks to add.
 __device__ __forceinline__ u32 part_of_a(uint4 t) { return t.w & 15; }
 __device__ __forceinline__ u32 part_of_b(uint4 t) { return t.w >> 4 & 15; }
 __device__ __forceinline__ u32 flag_of(uint4 t) { return t.w >> 8 & 15; }
-__device__ __forceinline__ u32 rectangle_of(uint4 t) { return t.w >> 12 & 15; }
 __device__ __forceinline__ u32 receivers_of(u32 ranks) { return ranks >> 16 & 255; }
 __device__ __forceinline__ u32 senders_of(u32 ranks) { return ranks >> 24; }
 __device__ __forceinline__ u32 targets_of(uint4 t) { return t.z >> 24; }
@@ -178,6 +178,8 @@ __device__ __forceinline__ void store_bytes(u64 to, u32 from, u32 bytes) {
 }
 __device__ __forceinline__ void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// All but the last group of stores.
+__device__ __forceinline__ void earlier_stores_done() { asm volatile("cp.async.bulk.wait_group 1;" ::: "memory"); }
 __device__ __forceinline__ void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 __device__ __forceinline__ void fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void fence_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
@@ -279,6 +281,8 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
     const TensorMap* a = &p.a[part_of_a(tile)];
     const TensorMap* b = &p.b[part_of_b(tile)];
     int row = tile.x + block * 128 - p.first_a[part_of_a(tile)], column = tile.y - p.first_b[part_of_b(tile)];
+    // A block whose rows all lie behind the part's end takes part for the other one's B: loading nothing but zeros is slow.
+    const bool has_rows = tile.x + block * 128 < p.rows[part_of_a(tile)];
     for (u32 load = 0; load < loads; load++) {
       if (load == known) {
         if (block == 0 && load == 0) mark(p, position, AWAIT_PART);
@@ -294,12 +298,12 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
       int k = load * (STEP / LOADS);
       u32 at = stages + use * BYTES_STAGE, barrier = full + use * 8;
       barrier_wait(empty + use * 8, phase);
-      barrier_expect(barrier, p.bytesA + LOADED_B);
+      barrier_expect(barrier, (has_rows ? p.bytesA : 0) + LOADED_B);
 #if IS_ROW_MAJOR_A
-      load_box(at, a, k, row, barrier);
+      if (has_rows) load_box(at, a, k, row, barrier);
 #else
-      load_box(at, a, row, k, barrier);
-      load_box(at + BYTES_A / 2, a, row + 64, k, barrier);
+      if (has_rows) load_box(at, a, row, k, barrier);
+      if (has_rows) load_box(at + BYTES_A / 2, a, row + 64, k, barrier);
 #endif
       u32 to = at + BYTES_A;
 #if IS_ROW_MAJOR_B
@@ -325,44 +329,82 @@ __device__ __forceinline__ void load(const Parameters& p, u32 stages, u32 full, 
 }
 
 #if BLOCKS_PUSH
+// What blocks push of a piece: its rows have so many units.
+__device__ __forceinline__ u32 width_of(const Parameters& p, u32 piece) {
+  return p.pieceUnits != 0 ? min(p.pieceUnits, p.pushedUnits - piece * p.pieceUnits) : p.pushedUnits;
+}
+__device__ __forceinline__ u64 units_of(const Parameters& p, u32 piece) {
+  const u32 rows = p.pieceRows != 0 ? min(p.pieceRows, p.pushedRows - piece * p.pieceRows) : p.pushedRows;
+  return (u64)rows * width_of(p, piece);
+}
+
+// A chunk at the most of what is pushed, which a share ends with, or does not.
+struct Portion { u32 piece, unit, count; bool ends; };
+
+// Each lane copies some of a portion's rows, or what it has of them: from or to so many bytes behind the part's first one,
+// between so many behind the chunk's.
+template <class Copy>
+__device__ __forceinline__ void each_row(const Parameters& p, const Portion& portion, const Copy& copy) {
+  const u32 width = width_of(p, portion.piece), end = portion.unit + portion.count;
+  for (u32 row = portion.unit / width + (threadIdx.x & 31); row * width < end; row += 32) {
+    const u32 from = max(portion.unit, row * width), to = min(end, (row + 1) * width);
+    const u64 first = (u64)(portion.piece * p.pieceRows + row) * p.pitch + portion.piece * p.pieceUnits;
+    copy((first + from - row * width) * 16, (from - portion.unit) * 16, (to - from) * 16);
+  }
+}
+
 // Push this rank's part of the gathered operand to the others, share by share. Blocks that run take what there is: none
-// waits for another one to run.
-__device__ __forceinline__ void push(const Parameters& p) {
+// waits for another one to run. While a portion is loaded, the one before leaves, and the one before that is told of.
+__device__ __forceinline__ void push(const Parameters& p, u32 buffers, u32 barriers) {
   const u32 lane = threadIdx.x & 31, all = p.pieces * SHARES;
   const bool is_over = *(volatile u64*)p.error != 0;
-  for (;;) {
-    u32 share = 0;
-    // Each block asks once more than it gets.
-    if (lane == 0) share = atomicAdd((u32*)p.shares, 1) - (p.call - 1) * (all + gridDim.x);
-    share = __shfl_sync(~0u, share, 0);
-    if (share >= all) return;
-    const u32 piece = share / SHARES, part = share % SHARES;
-    const u32 first_row = piece * p.pieceRows, first_unit = piece * p.pieceUnits;
-    const u32 rows = p.pieceRows != 0 ? min(p.pieceRows, p.pushedRows - first_row) : p.pushedRows;
-    const u32 width = p.pieceUnits != 0 ? min(p.pieceUnits, p.pushedUnits - first_unit) : p.pushedUnits;
-    const u64 units = (u64)rows * width;
-    const u32 end = units * (part + 1) / SHARES;
-    auto offset = [&](u32 unit) {
-      const u32 row = unit / width;
-      return ((u64)(first_row + row) * p.pitch + first_unit + unit - row * width) * 16;
-    };
-    constexpr u32 AT_A_TIME = 4;
-    for (u32 unit = units * part / SHARES + lane; unit < end && !is_over; unit += 32 * AT_A_TIME) {
-      uint4 words[AT_A_TIME];
-#pragma unroll
-      for (u32 i = 0; i < AT_A_TIME; i++) {
-        if (unit + i * 32 < end) words[i] = *(const uint4*)(p.pushed + offset(unit + i * 32));
-      }
-      for (u32 rank = 0; rank < 8; rank++) {
-        if (p.send[rank] == 0) continue;
-#pragma unroll
-        for (u32 i = 0; i < AT_A_TIME; i++) {
-          if (unit + i * 32 < end) *(uint4*)(p.send[rank] + offset(unit + i * 32)) = words[i];
-        }
+  // Each block asks once more than it gets.
+  auto take = [&] { return lane == 0 ? atomicAdd((u32*)p.shares, 1) - (p.call - 1) * (all + gridDim.x) : 0; };
+  Portion loaded = {}, leaving = {}, left = {};
+  u32 next = take(), piece = 0, unit = 0, end = 0;
+  bool has_more = true;
+  for (u32 turn = 0, last = ~0u; turn != last; turn++) {
+    if (has_more && unit == end) {
+      const u32 share = __shfl_sync(~0u, next, 0), part = share % SHARES;
+      has_more = share < all;
+      if (has_more) {
+        next = take();
+        piece = share / SHARES;
+        const u64 units = units_of(p, piece);
+        unit = units * part / SHARES;
+        end = units * (part + 1) / SHARES;
+        if (is_over) unit = end;
+      } else {
+        last = turn + 2;
       }
     }
+    left = leaving;
+    leaving = loaded;
+    const u32 count = has_more ? min(end - unit, CHUNK_BYTES / 16) : 0;
+    loaded = {piece, unit, count, has_more && unit + count == end};
+    unit += count;
+    stores_read();
     __syncwarp();
-    if (lane < 8 && p.send[lane] != 0 && !is_over) flag_count(p.raise[lane] + piece * PIECE_FLAGS);
+    const u32 buffer = buffers + turn % PUSH_BUFFERS * CHUNK_BYTES, barrier = barriers + turn % PUSH_BUFFERS * 8;
+    if (lane == 0) barrier_expect(barrier, count * 16);
+    __syncwarp();
+    if (count != 0) {
+      each_row(p, loaded, [&](u64 from, u32 at, u32 bytes) { load_bytes(buffer + at, p.pushed + from, bytes, barrier); });
+    }
+    if (leaving.count != 0) {
+      const u32 before = (turn - 1) % PUSH_BUFFERS;
+      barrier_wait(barriers + before * 8, (turn - 1) / PUSH_BUFFERS & 1);
+      for (u32 rank = 0; rank < 8; rank++) {
+        if (p.send[rank] == 0) continue;
+        each_row(p, leaving, [&](u64 to, u32 at, u32 bytes) {
+          store_bytes(p.send[rank] + to, buffers + before * CHUNK_BYTES + at, bytes);
+        });
+      }
+    }
+    stores_commit();
+    earlier_stores_done();
+    __syncwarp();
+    if (left.ends && lane < 8 && p.send[lane] != 0 && !is_over) flag_count(p.raise[lane] + left.piece * PIECE_FLAGS);
   }
 }
 #endif
@@ -492,12 +534,6 @@ __device__ __forceinline__ void carry(
           }
           stores_commit();
         }
-        // As above: copy engines wait for all.
-        if (p.results != 0 && out.chunk == CHUNKS - 1) {
-          stores_done();
-          freed = out.use + 1;
-          flag_count(p.results + (u64)rectangle_of(out.tile) * 4);
-        }
       }
       out.advance(p, stride);
     } else if (freed < out.use) {
@@ -506,8 +542,7 @@ __device__ __forceinline__ void carry(
     }
   }
   stores_done();
-  // What copy engines push they also tell of.
-  for (u32 left = p.results != 0 ? 0 : p.finishMask; left; left &= left - 1) {
+  for (u32 left = p.finishMask; left; left &= left - 1) {
     if (!patience.is_over) flag_count(p.finish[__ffs(left) - 1]);
   }
   if (first == 0 && block == 0 && half == 0) {
@@ -676,36 +711,48 @@ __device__ __forceinline__ void compute(
     const bool is_holding = position >= stride;
     const bool is_marking = threadIdx.x == 128 && block == 0;
     if (is_marking) mark(p, position, MULTIPLY);
-    u32 step = 0;
 #if IS_NARROW
 #pragma unroll
     for (u32 i = 0; i < COLUMNS / 2; i++) sum[i] = 0;
 #endif
-    // One step in the code for all chunks, each of which has registers of its own: compiling would take twice as long else.
-#pragma unroll 1
-    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-      if (step < p.steps) begin_step(step);
-#pragma unroll
-      for (u32 i = 0; i < CHUNKS; i++) {
-        if (is_holding && i == chunk) put(held + i * 16);
-      }
-      if (step < p.steps) end_step(step++);
-    }
-    for (; step + CHUNKS < p.steps; step++) {
-      begin_step(step);
-      end_step(step);
-    }
     // What is added to this tile first is fetched meanwhile.
     const bool is_fetched = !is_sent && (senders != 0 || p.hasAddend);
-#pragma unroll 1
-    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
-      if (step < p.steps) begin_step(step);
+    u32 left = is_holding ? 0 : CHUNKS, taken = is_fetched ? 0 : CHUNKS;  // chunks that have left, and that are taken
+    const u32 first_taken = p.steps - min(p.steps, CHUNKS * p.takeEvery);
+    auto put_next = [&] {
 #pragma unroll
       for (u32 i = 0; i < CHUNKS; i++) {
-        if (is_fetched && i == chunk) take(held + i * 16);
+        if (i == left) put(held + i * 16);
       }
-      if (step < p.steps) end_step(step++);
+      left++;
+    };
+    auto take_next = [&] {
+#pragma unroll
+      for (u32 i = 0; i < CHUNKS; i++) {
+        if (i == taken) take(held + i * 16);
+      }
+      taken++;
+    };
+    // A chunk leaves, or is taken, in some of the steps; no more code for steps than this, since it takes long to compile.
+    u32 step = 0;
+#pragma unroll 1
+    while (step < p.steps) {
+      const u32 next = left < CHUNKS ? left * p.putEvery : taken < CHUNKS ? first_taken + taken * p.takeEvery : p.steps;
+#pragma unroll 1
+      for (const u32 end = min(next, p.steps); step < end; step++) {
+        begin_step(step);
+        end_step(step);
+      }
+      if (step == p.steps) break;
+      begin_step(step);
+      if (left < CHUNKS) put_next();
+      else take_next();
+      end_step(step++);
     }
+#pragma unroll 1
+    while (left < CHUNKS) put_next();
+#pragma unroll 1
+    while (taken < CHUNKS) take_next();
 #if !IS_NARROW
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     release();
@@ -762,8 +809,9 @@ __cluster_dims__(CLUSTER, 1, 1)
 __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
   extern __shared__ unsigned char shared[];
   const u32 stages = ((u32)__cvta_generic_to_shared(shared) + 1023) & ~1023u, slots = stages + STAGES * BYTES_STAGE;
-  const u32 full = slots + 2 * SLOTS * CHUNK_BYTES, empty = full + STAGES * 8, ready = empty + STAGES * 8;
-  const u32 filled = ready + 2 * SLOTS * 8;
+  const u32 pushed = slots + 2 * SLOTS * CHUNK_BYTES, full = pushed + PUSH_BUFFERS * CHUNK_BYTES;
+  const u32 empty = full + STAGES * 8, ready = empty + STAGES * 8, filled = ready + 2 * SLOTS * 8;
+  const u32 pushing = filled + 2 * SLOTS * 8;
   const u32 block = CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
   if (threadIdx.x == 0) {
     for (u32 i = 0; i < STAGES; i++) {
@@ -774,6 +822,7 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
       barrier_init(ready + i * 8, 1);
       barrier_init(filled + i * 8, 4);
     }
+    for (u32 i = 0; i < PUSH_BUFFERS; i++) barrier_init(pushing + i * 8, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
@@ -789,7 +838,7 @@ __launch_bounds__(384, 1) multiply_tiles(const __grid_constant__ Parameters p) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     u32 warp = threadIdx.x / 32;
 #if BLOCKS_PUSH
-    if (warp == 3) push(p);
+    if (warp == 3) push(p, pushed, pushing);
 #endif
     if (threadIdx.x % 32 == 0) {
       if (warp == 0) load(p, stages, full, empty, block, first, stride);
@@ -837,6 +886,7 @@ export function tileSource(configuration: TileConfiguration): string {
     IS_ROW_MAJOR_A: Number(isRowMajorA),
     IS_ROW_MAJOR_B: Number(isRowMajorB),
     BLOCKS_PUSH: Number(blocksPush ?? false),
+    PUSH_BUFFERS: blocksPush ? PUSH_BUFFERS : 0,
     HAS_BIAS: Number(hasBias ?? false),
     IS_RELU: Number(activation === "relu"),
     IS_GELU: Number(activation === "gelu"),
