@@ -223,7 +223,7 @@ class TileLowering {
       const lane = orders[rank].filter((_, i) => i % clusters === first).flatMap((tile) => this.#tile(tile));
       if (!goesToAll) return lane;
       for (const peer of peers) lane.push({ kind: "signal", rank: peer, flag: this.#endFlag(rank, first) });
-      if (first > 0) return lane;
+      if (first < clusters - 1) return lane;
       for (const peer of peers) {
         for (let cluster = 0; cluster < clusters; cluster++) {
           lane.push({ kind: "wait", flag: this.#endFlag(peer, cluster) });
@@ -233,7 +233,7 @@ class TileLowering {
     });
   }
 
-  /** Copy engines push this rank's part to the others. */
+  /** Copy engines, or some warps of the kernel, push this rank's part to the others. */
   #copies(): Action[] {
     const { size } = this.#run.problem;
     const rank = this.#rank;

@@ -251,8 +251,9 @@ export function predictTiles(
     const arrivals = from.length * tileBytes * clusters / rates.memory;
     const peers = to.filter((span) => span.rank !== rank).length;
     const sent = peers * tileBytes / rates.stores;
-    // Stores leave while other clusters multiply: they only count where the link is what lasts.
-    return { kind: "gemm", time: Math.max(amount * multiplying[rank] + arrivals, sent * clusters) };
+    const fetched = from.filter((span) => span.rank !== rank).length * tileBytes / rates.link;
+    // They travel while other clusters multiply, and only count where the link is what lasts.
+    return { kind: "gemm", time: Math.max(amount * multiplying[rank] + arrivals, (sent + fetched) * clusters) };
   };
   const orders = problems.map((own) => tileOrder(own, variant, clusters));
   return simulate(tilePrograms({ problem, variant, clusters, orders }), taskOf, rates.flag);

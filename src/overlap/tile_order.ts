@@ -53,7 +53,7 @@ export interface TileVariant {
   readonly pulls?: boolean;
   /**
    * For sums: into how many panels the tiles for each other rank are divided, which the kernel stores beside it and copy
-   * engines push. Left out, the kernel itself stores each tile at its owner.
+   * engines push. Left out, the kernel itself stores each tile at its owner, or leaves it where it is fetched from.
    */
   readonly panels?: number;
   /**
@@ -260,7 +260,7 @@ export function partsOf({ m, n, split, size }: TileProblem): Part[] {
 export function spotsByRank(problem: TileProblem, variant: TileVariant): Spot[][] {
   const { kind, m, n, split, size } = problem;
   const { shape, isExchange } = variant;
-  // Where ranks' parts are worked on by turns, the bands of all of them share the cache.
+  // Where ranks' parts are worked on by turns from the second wave on, the bands of all of them share the cache.
   const isByTurns = kind === "reduce" && variant.panels === undefined && variant.lead === undefined;
   const band = variant.band ?? (isByTurns ? Math.max(2, Math.floor(BAND / size)) : BAND);
   const [rows, columns] = [{ start: 0, end: m }, { start: 0, end: n }];
@@ -368,20 +368,17 @@ export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: 
 /**
  * Whether clusters wait only for tiles that clusters of the same number, or of a smaller one, make on other ranks before. Then
  * the kernel ends however few of its clusters run at a time, as long as they begin in the order of their numbers: of those
- * that have not ended on all ranks, the first one waits for none but its likes.
+ * that have not ended on all ranks, the first one waits for none but its likes. At the end of a sum for all the last one waits.
  */
 export function areWaitsInOrder(problem: TileProblem, variant: TileVariant, clusters: number): boolean {
   if (panelTiles(problem, variant) !== null) return false;
   const ranks = Array.from({ length: problem.size }, (_, rank) => rank);
   const orders = ranks.map((rank) => tileOrder({ ...problem, rank }, variant, clusters));
-  const sentAt = orders.map((order) =>
-    ranks.map((receiver) => {
-      const sent = order.flatMap((tile, position) =>
-        tile.receivers.includes(receiver) ? [[tile.number, position]] : []
-      );
-      return new Map(sent as [number, number][]);
-    })
-  );
+  const sentAt = orders.map((order) => {
+    const positions = ranks.map(() => new Map<number, number>());
+    order.forEach(({ receivers, number }, at) => receivers.forEach((receiver) => positions[receiver].set(number, at)));
+    return positions;
+  });
   return ranks.every((rank) =>
     orders[rank].every(({ senders, number }, position) =>
       senders.every((sender) => {

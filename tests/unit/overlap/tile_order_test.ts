@@ -304,7 +304,7 @@ Deno.test("planted: what is fetched is fetched from elsewhere, too early, or fro
 
 /**
  * Run the lists with so many clusters of each rank at a time, which begin in the order of their numbers: whether all end.
- * What a rank fetches or adds is there once it was made.
+ * What a rank fetches or adds is there once it was made; the last cluster of a sum for all waits for all others' end.
  */
 function endsWith(given: Case, orders: readonly (readonly Tile[])[], atOnce: readonly number[]): boolean {
   const made = new Set<string>();
@@ -323,7 +323,13 @@ function endsWith(given: Case, orders: readonly (readonly Tile[])[], atOnce: rea
           isMoving = true;
         }
       }
-      const running = at[rank].filter((position, cluster) => cluster < started[rank] && position < order.length).length;
+      const hasEnded = (rank: number, cluster: number) =>
+        cluster < started[rank] && at[rank][cluster] >= orders[rank].length;
+      const clusters = Array.from({ length: started[rank] }, (_, cluster) => cluster);
+      const isHeld = (cluster: number) =>
+        given.kind === "all_reduce" && !given.isExchange && cluster === given.clusters - 1 &&
+        !orders.every((_, peer) => at[peer].every((_, one) => hasEnded(peer, one)));
+      const running = clusters.filter((cluster) => !hasEnded(rank, cluster) || isHeld(cluster)).length;
       const next = Math.min(given.clusters, started[rank] + Math.max(0, atOnce[rank] - running));
       if (next > started[rank]) isMoving = true;
       started[rank] = next;

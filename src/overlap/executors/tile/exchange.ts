@@ -14,7 +14,7 @@ export const FLAG_BYTES = 256;
 export interface ExchangeLayout {
   /** Bytes of it all. */
   readonly bytes: number;
-  /** How many ranks send to one. */
+  /** How many ranks send to one, or have others fetch. */
   readonly senders: number;
   /** Where the flags of a sender's tiles begin. */
   readonly tileFlags: number;
@@ -24,9 +24,9 @@ export interface ExchangeLayout {
   readonly counters: number;
   /** Bytes of these. */
   readonly counterBytes: number;
-  /** Where data begins: for each parity of the call, for each sender. */
+  /** Where data begins: for each parity of the call, for each sender, or for each receiver if it fetches. */
   readonly data: number;
-  /** Bytes of a sender's data. */
+  /** Bytes of the data for one of them. */
   readonly dataBytes: number;
 }
 

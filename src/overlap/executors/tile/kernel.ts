@@ -1,5 +1,6 @@
 /**
- * Tile kernels on a GPU: compiled on demand, launched so that all their blocks run at the same time or none does.
+ * Tile kernels on a GPU: compiled on demand, launched so that all their blocks run at the same time or none does, or so that
+ * they are made ready while the kernel before them ends.
  *
  * @module
  */

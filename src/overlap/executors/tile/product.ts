@@ -68,6 +68,9 @@ interface Launch {
 /** Where the last one is. */
 const MET = 2;
 
+/** Kernels of so many turns are looked at for whether they can be made ready while the one before ends: 3 us. */
+const MOST_TURNS_IN_ORDER = 24;
+
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
@@ -107,7 +110,10 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly blocks: number;
   protected override readonly stream: Stream;
   readonly #variant: TileVariant;
-  /** Whether all blocks have to run at the same time, since some wait for what others make. */
+  /**
+   * Whether all blocks have to run at the same time, since some wait for what others make. Ranks that one process plays on one
+   * GPU need something between two runs that do not, so that none's next run takes the room of another's.
+   */
   readonly #runsTogether: boolean;
   readonly #layout: ExchangeLayout;
   readonly #pieces: readonly Part[];
@@ -157,12 +163,9 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#layout = exchangeLayout(problem, variant);
     this.#pieces = gatheredPieces(problem, variant);
     const most = (options.blocks ?? kernel.blocksOn(stream.device)) / cluster;
-    // With as few clusters as take as many turns, more lists are in order. The first cluster of a sum for all waits at its end
-    // for all others, which need room for one more.
-    const clusters = this.#isSum ? this.#evenClusters(most) : most;
-    const isInOrder = this.#isSum && areWaitsInOrder(problem, variant, clusters);
-    this.#runsTogether = this.#isSum && !isInOrder;
-    this.blocks = cluster * (isInOrder ? clusters : most);
+    const inOrder = this.#isSum ? this.#clustersInOrder(most) : most;
+    this.#runsTogether = inOrder === null;
+    this.blocks = cluster * (inOrder ?? most);
     const panel = panelTiles(problem, variant);
     const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
     const { panels: _, lead: __, ...oneByOne } = variant;
@@ -338,10 +341,15 @@ export class TileProduct extends GpuProduct implements Disposable {
     else put();
   }
 
-  /** As few clusters as go through the list in as many turns as `most` of them. */
-  #evenClusters(most: number): number {
+  /**
+   * As few clusters as go through the list in as many turns as `most` of them, if their waits are in order then; else null.
+   * A kernel of many turns has hardly anything from being made ready early, and its list takes long to check.
+   */
+  #clustersInOrder(most: number): number | null {
     const { length } = tileOrder(this.problem, this.#variant, most);
-    return Math.ceil(length / Math.ceil(length / most));
+    const turns = Math.ceil(length / most);
+    const clusters = Math.ceil(length / turns);
+    return turns <= MOST_TURNS_IN_ORDER && areWaitsInOrder(this.problem, this.#variant, clusters) ? clusters : null;
   }
 
   /** Whether ranks add up what others send. */
@@ -418,16 +426,18 @@ export class TileProduct extends GpuProduct implements Disposable {
    * has to be free again for the next one: on a link that takes some microseconds, and a step about 0.7. What leaves has the
    * first half of a tile's steps, what is added the other one.
    */
-  #stepsBetweenChunks(): { putEvery: number; takeEvery: number } {
+  #stepsBetweenChunks(
+    configuration: TileConfiguration,
+    panels: Panels | null,
+  ): { putEvery: number; takeEvery: number } {
     const { kind, k } = this.problem;
-    const { pulls = false, panels, shape } = this.#variant;
-    const chunks = chunksOf(shape);
-    const steps = Math.ceil(k / stepElements(this.problem));
+    const chunks = chunksOf(configuration);
+    const steps = Math.ceil(k / stepElements(configuration));
     const between = (most: number) => Math.max(1, Math.min(most, Math.floor(steps / (2 * chunks))));
-    const haveSlots = chunks <= shape.slots;
-    const travels = pulls
+    const haveSlots = chunks <= configuration.slots;
+    const travels = this.#variant.pulls
       ? kind === "all_reduce" && !haveSlots
-      : this.#isSum && (kind === "all_reduce" || panels === undefined);
+      : this.#isSum && (kind === "all_reduce" || panels === null);
     return { putEvery: between(travels ? 8 : 2), takeEvery: between(haveSlots ? 2 : 6) };
   }
 
@@ -479,7 +489,7 @@ export class TileProduct extends GpuProduct implements Disposable {
       stamps: this.#stamps,
       piece: this.#variant.piece ??
         (isExchange || pulls ? CHUNK_BYTES : m <= 2048 ? CHUNK_BYTES / 4 : CHUNK_BYTES / 2),
-      ...this.#stepsBetweenChunks(),
+      ...this.#stepsBetweenChunks(configuration, panels),
     });
   }
 

@@ -62,7 +62,7 @@ struct Parameters {
   TensorMap a[8], b[8], d[8];  // by part of A, part of B, and by target
   TensorMap c;                 // what is added to the result, if hasAddend is 1; what D holds if it is 2
   const uint4* tiles;
-  // By rank: where its partial sums go, and their flags; where partial sums from it arrive, and their flags.
+  // By rank: where its partial sums go, and their flags; where partial sums from it arrive, or wait, and their flags.
   u64 send[8], raise[8], arrive[8], expect[8];
   u64 finish[8], finished[8];  // by rank: where to count blocks that have stored all, and where it counts its own here
   u64 gathered[8];             // by rank: how many pieces of its parts of the gathered operand are here, of all calls
@@ -357,7 +357,7 @@ __device__ __forceinline__ void each_row(const Parameters& p, const Portion& por
 // waits for another one to run. While a portion is loaded, the one before leaves, and the one before that is told of.
 __device__ __forceinline__ void push(const Parameters& p, u32 buffers, u32 barriers) {
   const u32 lane = threadIdx.x & 31, all = p.pieces * SHARES;
-  const bool is_over = *(volatile u64*)p.error != 0;
+  const bool is_over = __any_sync(~0u, *(volatile u64*)p.error != 0);
   // Each block asks once more than it gets.
   auto take = [&] { return lane == 0 ? atomicAdd((u32*)p.shares, 1) - (p.call - 1) * (all + gridDim.x) : 0; };
   Portion loaded = {}, leaving = {}, left = {};
@@ -465,7 +465,10 @@ __device__ __forceinline__ void carry(
             is_waiting = !is_here;
           }
         }
-        if (is_here) {
+        if (patience.is_over) {
+          // The memory may be that of a rank that has gone.
+          barrier_arrive(barrier);
+        } else if (is_here) {
           fence_global();
           barrier_expect(barrier, valid * 128);
           u64 from = p.arrive[sender] + ((u64)number * CHUNKS + in.chunk) * CHUNK_BYTES;
@@ -545,7 +548,8 @@ __device__ __forceinline__ void carry(
   for (u32 left = p.finishMask; left; left &= left - 1) {
     if (!patience.is_over) flag_count(p.finish[__ffs(left) - 1]);
   }
-  if (first == 0 && block == 0 && half == 0) {
+  // The cluster that begins last waits for all others: it keeps none of this rank's from running.
+  if (first == stride - 1 && block == 0 && half == 0) {
     for (u32 left = p.finishMask; left; left &= left - 1) {
       u32 rank = __ffs(left) - 1;
       while (!has_reached(p.finished[rank], p.call * p.finishCount) && !patience.ends(p, 3, rank)) {}
