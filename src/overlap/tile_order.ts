@@ -345,7 +345,10 @@ function leadOf(problem: TileProblem, variant: TileVariant, clusters: number): n
 export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: number): Tile[] {
   const { kind, split, rank, size } = problem;
   if (variant.pulls && (variant.panels !== undefined || variant.isExchange)) {
-    throw new RangeError("Ranks fetch no panels, nor what an exchange sends.");
+    const other = variant.isExchange ? "isExchange" : `panels: ${variant.panels}`;
+    throw new RangeError(
+      `A variant has pulls, or panels, or isExchange, not pulls and ${other}: leave one of them out.`,
+    );
   }
   const spots = spotsByRank(problem, variant);
   const partName = split === "rows" ? "partA" : "partB";

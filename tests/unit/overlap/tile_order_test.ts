@@ -366,9 +366,9 @@ Deno.test("kernels whose waits are in order end with any number of their cluster
 });
 
 Deno.test("what contradicts itself is refused", () => {
-  for (const more of [{ panels: 2 }, { isExchange: true }]) {
+  for (const [more, told] of [[{ panels: 2 }, "panels: 2"], [{ isExchange: true }, "isExchange"]] as const) {
     const order = () => tileOrder(problemOf(example), { shape: TILE_SHAPES.wide, pulls: true, ...more }, 4);
-    assertThrows(order, RangeError, "Ranks fetch no panels, nor what an exchange sends.");
+    assertThrows(order, RangeError, `not pulls and ${told}: leave one of them out.`);
   }
 });
 

@@ -95,8 +95,9 @@ function isForCopies(request: EngineRequest, runtime: Runtime): boolean {
 /**
  * Where cuBLASLt and copy engines took less time than every tile kernel on two H200s, or hardly more: what is gathered, unless
  * it is little or its parts leave many multiprocessors idle at their ends, which cuBLASLt's blocks may not where tiles
- * would (`areFull`); and sums of long rows that each rank gets a part of, but for factors of 8 bits. Where D is not symmetric (`isInSymmetricMemory`), and tile
- * kernels copy it from where it is, sums for all ranks as well, unless they are narrow or little, or their pieces large.
+ * would (`areFull`); and sums of long rows that each rank gets a part of, but for factors of 8 bits. Where D is not symmetric
+ * (`isInSymmetricMemory`), and tile kernels copy it from where it is, sums for all ranks as well, unless they are narrow or
+ * little, or their pieces large.
  * Source: `bench/results/overlap_copies_h200.json`.
  */
 export function areCopiesFaster(
