@@ -368,30 +368,6 @@ export function tileOrder(problem: TileProblem, variant: TileVariant, clusters: 
   }
 }
 
-/**
- * Whether clusters wait only for tiles that clusters of the same number, or of a smaller one, make on other ranks before. Then
- * the kernel ends however few of its clusters run at a time, as long as they begin in the order of their numbers: of those
- * that have not ended on all ranks, the first one waits for none but its likes. At the end of a sum for all the last one waits.
- */
-export function areWaitsInOrder(problem: TileProblem, variant: TileVariant, clusters: number): boolean {
-  if (panelTiles(problem, variant) !== null) return false;
-  const ranks = Array.from({ length: problem.size }, (_, rank) => rank);
-  const orders = ranks.map((rank) => tileOrder({ ...problem, rank }, variant, clusters));
-  const sentAt = orders.map((order) => {
-    const positions = ranks.map(() => new Map<number, number>());
-    order.forEach(({ receivers, number }, at) => receivers.forEach((receiver) => positions[receiver].set(number, at)));
-    return positions;
-  });
-  return ranks.every((rank) =>
-    orders[rank].every(({ senders, number }, position) =>
-      senders.every((sender) => {
-        const at = sentAt[sender][rank].get(number) ?? Infinity;
-        return at <= position && at % clusters <= position % clusters;
-      })
-    )
-  );
-}
-
 function bits(ranks: readonly number[]): number {
   return ranks.reduce((mask, rank) => mask | 1 << rank, 0);
 }

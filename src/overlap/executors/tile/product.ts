@@ -15,7 +15,6 @@ import { DeviceBuffer } from "../../../memory/device_buffer.ts";
 import type { Interval, Span } from "../../../runtime/timeline.ts";
 import type { Part } from "../../partition.ts";
 import {
-  areWaitsInOrder,
   gatheredPieces,
   packTiles,
   panelTiles,
@@ -68,9 +67,6 @@ interface Launch {
 /** Where the last one is. */
 const MET = 2;
 
-/** Kernels of so many turns are looked at for whether they can be made ready while the one before ends: 3 us. */
-const MOST_TURNS_IN_ORDER = 24;
-
 /** For how many sets of operands the kernel's arguments are kept. */
 const MOST_PREPARED = 16;
 
@@ -110,11 +106,6 @@ export class TileProduct extends GpuProduct implements Disposable {
   readonly blocks: number;
   protected override readonly stream: Stream;
   readonly #variant: TileVariant;
-  /**
-   * Whether all blocks have to run at the same time, since some wait for what others make. Ranks that one process plays on one
-   * GPU need something between two runs that do not, so that none's next run takes the room of another's.
-   */
-  readonly #runsTogether: boolean;
   readonly #layout: ExchangeLayout;
   readonly #pieces: readonly Part[];
   readonly #peers: readonly bigint[];
@@ -163,9 +154,7 @@ export class TileProduct extends GpuProduct implements Disposable {
     this.#layout = exchangeLayout(problem, variant);
     this.#pieces = gatheredPieces(problem, variant);
     const most = (options.blocks ?? kernel.blocksOn(stream.device)) / cluster;
-    const inOrder = this.#isSum ? this.#clustersInOrder(most) : most;
-    this.#runsTogether = inOrder === null;
-    this.blocks = cluster * (inOrder ?? most);
+    this.blocks = cluster * (this.#isSum ? this.#clustersFor(most) : most);
     const panel = panelTiles(problem, variant);
     const listOf = (variant: TileVariant) => packTiles(tileOrder(problem, variant, this.blocks / cluster), cluster);
     const { panels: _, lead: __, ...oneByOne } = variant;
@@ -341,15 +330,19 @@ export class TileProduct extends GpuProduct implements Disposable {
     else put();
   }
 
-  /**
-   * As few clusters as go through the list in as many turns as `most` of them, if their waits are in order then; else null.
-   * A kernel of many turns has hardly anything from being made ready early, and its list takes long to check.
-   */
-  #clustersInOrder(most: number): number | null {
+  /** As few clusters as go through the list in as many turns as `most` of them. */
+  #clustersFor(most: number): number {
     const { length } = tileOrder(this.problem, this.#variant, most);
-    const turns = Math.ceil(length / most);
-    const clusters = Math.ceil(length / turns);
-    return turns <= MOST_TURNS_IN_ORDER && areWaitsInOrder(this.problem, this.#variant, clusters) ? clusters : null;
+    return Math.ceil(length / Math.ceil(length / most));
+  }
+
+  /**
+   * Whether all blocks have to run at the same time, since some wait for what others make. Where each cluster sends one tile
+   * and waits for the same one, any number of them is enough: they begin in the order of their numbers. Ranks that one process
+   * plays on one GPU need something between two such runs, so that none's next run takes the room of another's.
+   */
+  get #runsTogether(): boolean {
+    return this.#isSum && !(this.#variant.isExchange && this.#count <= this.blocks / this.#variant.shape.cluster);
   }
 
   /** Whether ranks add up what others send. */

@@ -548,7 +548,7 @@ __device__ __forceinline__ void carry(
   for (u32 left = p.finishMask; left; left &= left - 1) {
     if (!patience.is_over) flag_count(p.finish[__ffs(left) - 1]);
   }
-  // The cluster that begins last waits for all others: it keeps none of this rank's from running.
+  // The cluster that begins last waits until all ranks have stored all.
   if (first == stride - 1 && block == 0 && half == 0) {
     for (u32 left = p.finishMask; left; left &= left - 1) {
       u32 rank = __ffs(left) - 1;
