@@ -58,7 +58,7 @@ const testSeconds = 600;
 /** Something that is run, and named while it is. */
 interface Job {
   readonly name: string;
-  /** How many cores it keeps busy; those of the machine if that is fewer. */
+  /** How many cores it keeps busy, in eighths at the finest; those of the machine if that is fewer. */
   readonly cores: number;
   /** Run it: all of its tests, or those that a filter, as `deno test --filter` takes it, lets through. */
   readonly run: (filter?: string) => Promise<FileResult>;
@@ -155,7 +155,15 @@ function testFiles(folder: string): string[] {
 /** Tests that take longer than the size of their files tells: they wait, or run many others. */
 const longTests = new RegExp(
   `/(${
-    "unseen_waits untold_waits time_limits mock_\\w+ documents hosts gpu_command soak tile_kernels examples"
+    "hosts documents ends_job leaves unseen_waits untold_waits time_limits mock_\\w+ gpu_command soak tile_kernels examples"
+      .replaceAll(" ", "|")
+  })_test\\.ts$`,
+);
+
+/** Tests that keep a core busy: measured, the others take 0.01 to 0.5, as they wait for jobs, whose ranks wait for each other. */
+const busyTests = new RegExp(
+  `/(${
+    "commands demo doc_examples documents examples gpu_command leaks matmul mock_\\w+ native no_memory offline peers programs soak tile_kernels url"
       .replaceAll(" ", "|")
   })_test\\.ts$`,
 );
@@ -280,16 +288,22 @@ interface Done {
   readonly result: FileResult;
 }
 
-/** Run jobs side by side as long as there is a core for each rank, and print each result when it is there. */
+/** Run jobs side by side, each time the first for which there are cores, and print each result when it is there. */
 async function runSideBySide(jobs: readonly Job[]): Promise<Done[]> {
   const cores = navigator.hardwareConcurrency;
   const results: Done[] = [];
   const progress = jobProgress(jobs.length);
   const running = new Set<Promise<void>>();
+  const waiting = [...jobs];
   let free = cores;
-  for (const job of jobs) {
+  while (waiting.length > 0) {
+    const next = waiting.findIndex((job) => Math.min(job.cores, cores) <= free);
+    if (next < 0) {
+      await Promise.race(running);
+      continue;
+    }
+    const [job] = waiting.splice(next, 1);
     const needed = Math.min(job.cores, cores);
-    while (free < needed) await Promise.race(running);
     free -= needed;
     progress.update(job.name, results.length);
     const run = job.run().then((result) => {
@@ -404,8 +418,7 @@ export async function test(args: string[]): Promise<number> {
   }
   if (wants("system")) {
     for (const file of longestFirst(["tests/faults", "tests/system"].flatMap(testFiles))) {
-      // Most tests of faults wait for jobs whose ranks wait for each other.
-      const cores = file.startsWith("tests/faults/") ? 0.5 : 1;
+      const cores = busyTests.test(file) ? 1 : 0.375;
       jobs.push({ name: file, cores, run: (filter) => runPlain(file, [file], filter) });
     }
   }
