@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { printFile, runTestFile } from "./cluster_tests.ts";
 import { canShareCores, describeLauncher, findLaunchers, identifyLauncher, type Launcher } from "../launch/launcher.ts";
 import { filterOfFailed, hasGoneWrong, withAttempt } from "../results/attempts.ts";
@@ -58,7 +58,7 @@ const testSeconds = 600;
 /** Something that is run, and named while it is. */
 interface Job {
   readonly name: string;
-  /** How many cores it keeps busy, in eighths at the finest; those of the machine if that is fewer. */
+  /** How many cores it keeps busy, in quarters at the finest; those of the machine if that is fewer. */
   readonly cores: number;
   /** Run it: all of its tests, or those that a filter, as `deno test --filter` takes it, lets through. */
   readonly run: (filter?: string) => Promise<FileResult>;
@@ -152,15 +152,12 @@ function testFiles(folder: string): string[] {
   return found.sort();
 }
 
-/** Tests that take longer than the size of their files tells: they wait, or run many others. */
-const longTests = new RegExp(
-  `/(${
-    "hosts documents ends_job leaves unseen_waits untold_waits time_limits mock_\\w+ gpu_command soak tile_kernels examples"
-      .replaceAll(" ", "|")
-  })_test\\.ts$`,
-);
+/** Tests that take long, the longest first. */
+const longTests =
+  "hosts documents ends_job leaves unseen_waits time_limits untold_waits cluster_command command run mock_gpu mock_cublasmp mismatched no_memory permissions test_limits url cluster_test gpu_command soak examples tile_kernels"
+    .split(" ");
 
-/** Tests that keep a core busy: measured, the others take 0.01 to 0.5, as they wait for jobs, whose ranks wait for each other. */
+/** Tests that keep a core busy: the others wait for jobs, whose ranks wait for each other. */
 const busyTests = new RegExp(
   `/(${
     "commands demo doc_examples documents examples gpu_command leaks matmul mock_\\w+ native no_memory offline peers programs soak tile_kernels url"
@@ -168,14 +165,13 @@ const busyTests = new RegExp(
   })_test\\.ts$`,
 );
 
-/**
- * Test files, the longest first, which would else go on alone when all others are done: those that are longer than
- * they are large, then the largest, as a rule.
- */
+/** Test files, the longest first, which would else go on alone when all others are done. */
 function longestFirst(files: readonly string[]): string[] {
-  const length = (file: string) =>
-    longTests.test(file) ? Number.MAX_SAFE_INTEGER : Deno.statSync(join(root(), file)).size;
-  return files.toSorted((one, other) => length(other) - length(one));
+  const place = (file: string) => {
+    const found = longTests.indexOf(basename(file, "_test.ts"));
+    return found < 0 ? longTests.length : found;
+  };
+  return files.toSorted((one, other) => place(one) - place(other));
 }
 
 /** Run test files in one ordinary process. */
@@ -418,7 +414,7 @@ export async function test(args: string[]): Promise<number> {
   }
   if (wants("system")) {
     for (const file of longestFirst(["tests/faults", "tests/system"].flatMap(testFiles))) {
-      const cores = busyTests.test(file) ? 1 : 0.375;
+      const cores = busyTests.test(file) ? 1 : 0.25;
       jobs.push({ name: file, cores, run: (filter) => runPlain(file, [file], filter) });
     }
   }
