@@ -58,7 +58,7 @@ const testSeconds = 600;
 /** Something that is run, and named while it is. */
 interface Job {
   readonly name: string;
-  /** How many cores it keeps busy, in quarters at the finest; those of the machine if that is fewer. */
+  /** How many cores it keeps busy, in eighths at the finest; those of the machine if that is fewer. */
   readonly cores: number;
   /** Run it: all of its tests, or those that a filter, as `deno test --filter` takes it, lets through. */
   readonly run: (filter?: string) => Promise<FileResult>;
@@ -165,13 +165,17 @@ const busyTests = new RegExp(
   })_test\\.ts$`,
 );
 
-/** Test files, the longest first, which would else go on alone when all others are done. */
-function longestFirst(files: readonly string[]): string[] {
+/**
+ * The order of test files: the longest first, which would else go on alone when all others are done, and those that keep
+ * cores busy after those that wait, since ranks that wait spin, which slows others down.
+ */
+function inGoodOrder(files: readonly string[]): string[] {
   const place = (file: string) => {
     const found = longTests.indexOf(basename(file, "_test.ts"));
     return found < 0 ? longTests.length : found;
   };
-  return files.toSorted((one, other) => place(one) - place(other));
+  const sorted = files.toSorted((one, other) => place(one) - place(other));
+  return [...sorted.filter((file) => !busyTests.test(file)), ...sorted.filter((file) => busyTests.test(file))];
 }
 
 /** Run test files in one ordinary process. */
@@ -413,8 +417,8 @@ export async function test(args: string[]): Promise<number> {
     jobs.push(...stacks.flatMap((stack) => clusterJobs(stack, stacks, values.filter)));
   }
   if (wants("system")) {
-    for (const file of longestFirst(["tests/faults", "tests/system"].flatMap(testFiles))) {
-      const cores = busyTests.test(file) ? 1 : 0.25;
+    for (const file of inGoodOrder(["tests/faults", "tests/system"].flatMap(testFiles))) {
+      const cores = busyTests.test(file) ? 1 : 0.375;
       jobs.push({ name: file, cores, run: (filter) => runPlain(file, [file], filter) });
     }
   }
